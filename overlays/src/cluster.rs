@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use yaml::Node;
 
+use crate::tanzu::RenderedAddon;
 use domain::RepoPath;
+use policy::{Apply, Policy};
 
 /// The kinds of cluster specification that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -214,6 +216,8 @@ pub struct ClusterSpec {
     pub paused: bool,
     /// Whether its Cilium must not be touched (`cniConfig.cilium.skipUpgrade`).
     pub skip_cilium_upgrade: bool,
+    /// What it was rendered from, where it was written as a `TanzuKubernetesCluster` that no Supervisor carries out.
+    pub tanzu: Option<Arc<RenderedTanzu>>,
     /// Whether it uses Cilium, or `false` for kindnetd and for kinds that say nothing about it.
     pub cilium: bool,
     /// Where `metadata.name`, the Kubernetes version and the bundle reference stand, for messages.
@@ -222,6 +226,21 @@ pub struct ClusterSpec {
     pub node: Arc<Node>,
     /// Every file that holds objects of this cluster, in order of path.
     pub files: Vec<SpecFile>,
+}
+
+/// What objects of Cluster API were rendered from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderedTanzu {
+    /// The release of the control plane, as `v1.23.8+vmware.3-tkg.1`.
+    pub release: String,
+    /// The name of its image.
+    pub image: String,
+    /// The templates of its machines, each named by what is made from it.
+    pub templates: Vec<Node>,
+    /// The label of nodes of the release.
+    pub label: String,
+    /// The add-ons that the image brings.
+    pub addons: Vec<RenderedAddon>,
 }
 
 /// Places of a [`ClusterSpec`]'s fields.
@@ -244,41 +263,44 @@ impl ClusterSpec {
         }
     }
 
-    /// Why a cluster of its kind is read and not rolled out, and what to do instead; `None` for kinds that are rolled out.
-    pub fn not_rolled_out(&self) -> Option<(String, &'static str)> {
+    /// Why a cluster of its kind is read and not rolled out, and what to do instead; `None` where it is rolled out.
+    pub fn not_rolled_out(&self, policy: &Policy) -> Option<(String, &'static str)> {
         let name = &self.name;
+        let apply = policy.apply_of(name);
         match self.kind {
-            ClusterKind::EksAnywhere | ClusterKind::ClusterApi | ClusterKind::ClusterClass => None,
-            ClusterKind::Eksctl => Some((
-                format!(
-                    "cluster {name} is eksctl's, and is read but not rolled out: no API server serves a ClusterConfig, so \
-                     Flux could never apply it"
-                ),
-                "upgrade it with `eksctl upgrade cluster` and `eksctl upgrade nodegroup`, or list its file under `ignore:` in \
-                 stepgate.yaml",
-            )),
-            ClusterKind::Tanzu => Some((
-                format!(
-                    "cluster {name} is a TanzuKubernetesCluster, and is read but not rolled out: its {} would roll at once, \
-                     and no gate looks at them",
-                    self.counted_machines()
-                ),
-                "raise its release in the Supervisor as before, or list its file under `ignore:` in stepgate.yaml",
-            )),
+            ClusterKind::EksAnywhere | ClusterKind::ClusterApi | ClusterKind::ClusterClass | ClusterKind::Tanzu => {
+                match apply {
+                    Apply::Flux | Apply::Direct => None,
+                    Apply::Pipeline | Apply::Eksctl => Some((
+                        format!(
+                            "cluster {name} is not eksctl's, and `apply: {}` is for clusters of eksctl alone",
+                            if apply == Apply::Pipeline { "pipeline" } else { "eksctl" }
+                        ),
+                        "write `apply: flux` or `apply: direct` for the fleet, and what is of eksctl under `clusters:`",
+                    )),
+                }
+            }
+            ClusterKind::Eksctl => match apply {
+                Apply::Pipeline => None,
+                Apply::Eksctl => crate::eksctl::groups_with_files(&self.node).next().map(|group| {
+                    (
+                        format!(
+                            "node group {group} of cluster {name} names a file of the machine that eksctl runs on \
+                             (ssh.publicKeyPath), which a repository may not choose where Stepgate runs it"
+                        ),
+                        "write the key itself into ssh.publicKey, or the name of a key of EC2 into ssh.publicKeyName",
+                    )
+                }),
+                Apply::Flux | Apply::Direct => Some((
+                    format!(
+                        "cluster {name} is eksctl's, and nothing says who runs eksctl: no API server serves a ClusterConfig, so \
+                         Flux could never apply it"
+                    ),
+                    "write `apply: eksctl` into stepgate.yaml, or under `clusters:` there, where Stepgate is to run eksctl, or \
+                     `apply: pipeline` where a pipeline runs it on each commit of the deploy branch, or list its file under `ignore:`",
+                )),
+            },
         }
-    }
-
-    /// Its machines, as `8 machines (control plane 3, worker-a 3, worker-b 2)`.
-    fn counted_machines(&self) -> String {
-        let groups = self.worker_groups.iter().map(|group| (group.name.as_str(), group.replicas));
-        let parts: Vec<(&str, Option<u32>)> =
-            std::iter::once(("control plane", self.control_plane_count)).chain(groups).collect();
-        let count: u32 = parts.iter().filter_map(|(_, count)| *count).sum();
-        let part = |(name, count): &(&str, Option<u32>)| match count {
-            Some(count) => format!("{name} {count}"),
-            None => format!("{name} of unknown number"),
-        };
-        format!("{count} machines ({})", parts.iter().map(part).collect::<Vec<_>>().join(", "))
     }
 
     /// `major.minor` of its Kubernetes version.

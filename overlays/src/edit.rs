@@ -86,6 +86,23 @@ pub fn set(source: &str, index: usize, path: &[&str], value: &str) -> Result<Str
     replace_scalar(source, node.span, value)
 }
 
+/// Replaces the scalar at `path` of the object in `bytes` that has API version, kind, namespace and name of `object`.
+///
+/// # Errors
+/// As [`set`]; [`EditError::NoField`] where there is no such object.
+pub fn set_in_object(bytes: &[u8], object: &Node, path: &[&str], value: &str) -> Result<String, EditError> {
+    let source = yaml::decode(bytes)?;
+    let documents = parse(&source)?;
+    let id = |node: &Node| {
+        let field = |path: &[&str]| node.at(path).and_then(Node::scalar_text).map(std::borrow::Cow::into_owned);
+        [&["apiVersion"][..], &["kind"], &["metadata", "namespace"], &["metadata", "name"], &["metadata", "region"]]
+            .map(field)
+    };
+    let index = documents.iter().position(|root| id(root) == id(object));
+    let index = index.ok_or_else(|| EditError::NoField(path.join(".")))?;
+    set(&source, index, path, value)
+}
+
 /// The node at `path`, with numbers as indices of lists.
 pub(crate) fn field<'a>(root: &'a Node, path: &[&str]) -> Option<&'a Node> {
     path.iter().try_fold(root, |node, key| match &node.value {

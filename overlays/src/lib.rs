@@ -10,6 +10,7 @@
 mod cluster;
 mod document;
 pub mod edit;
+pub mod eksctl;
 pub mod facts;
 mod files;
 mod fleet;
@@ -21,14 +22,15 @@ mod remembered;
 pub mod render;
 mod source;
 pub mod spec_rollout;
+pub mod tanzu;
 #[cfg(test)]
 mod testing;
 mod tree;
 pub mod variables;
 
 pub use cluster::{
-    BundleReference, ClusterKind, ClusterSpec, Management, Place, Places, Provider, SpecFile, WorkerGroup,
-    WorkerGroupKind,
+    BundleReference, ClusterKind, ClusterSpec, Management, Place, Places, Provider, RenderedTanzu, SpecFile,
+    WorkerGroup, WorkerGroupKind,
 };
 pub use files::{ContentId, EntryKind, FileEntry, Files, MemoryFiles, ReadError, Unusable, UnusablePath};
 pub use fleet::{
@@ -40,11 +42,13 @@ pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use remembered::Remembered;
 pub use render::{
-    ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent, has_overlay,
-    kustomization_file,
+    ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent, UPGRADERS,
+    asks_for_in_place, files_naming_upgraders, has_overlay, kustomization_file, made_upgraders, namespace_of,
+    written_upgraders,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
 pub use spec_rollout::{
-    ClusterStage, SpecChange, SpecStage, cluster_stages, cluster_stages_back, immutable_changes, spec_tree,
+    ClusterStage, SpecChange, SpecStage, cluster_stages, cluster_stages_back, immutable_changes, ordered_groups,
+    spec_tree,
 };
 pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference};

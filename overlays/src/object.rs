@@ -98,9 +98,12 @@ pub struct ObjectSummary {
     /// The architectures that its pods are bound to; empty where they may run on any node.
     #[serde(skip)]
     pub architectures: Vec<String>,
-    /// Whether its pods name Secrets to pull with.
+    /// The Secrets to pull with that its pods name, or that a `ServiceAccount` gives to pods which name none.
     #[serde(skip)]
-    pub has_pull_secrets: bool,
+    pub pull_secrets: Vec<String>,
+    /// The `ServiceAccount` of its pods; none where it has none.
+    #[serde(skip)]
+    pub service_account: Option<String>,
     /// `spec.replicas` of a workload: 1 for a Deployment that does not say.
     pub replicas: Option<u32>,
     /// For a `CustomResourceDefinition`.
@@ -137,8 +140,11 @@ impl ObjectSummary {
         };
         let namespace = text(&["metadata", "namespace"]);
         let pod = pod_path(&kind).and_then(|path| node.at(path));
-        let secrets = pod.and_then(|pod| pod.get("imagePullSecrets")).and_then(Node::as_sequence);
-        let has_pull_secrets = secrets.is_some_and(|secrets| !secrets.is_empty());
+        let holder = if kind == "ServiceAccount" { Some(node) } else { pod };
+        let secrets = holder.and_then(|holder| holder.get("imagePullSecrets")).and_then(Node::as_sequence);
+        let named = |secret: &Node| secret.get("name").and_then(Node::as_str).map(str::to_owned);
+        let pull_secrets = secrets.unwrap_or_default().iter().filter_map(named).collect();
+        let service_account = pod.map(service_account);
         let architectures = pod.map(architectures).unwrap_or_default();
         Some(Self {
             api_version,
@@ -147,7 +153,8 @@ impl ObjectSummary {
             name,
             images,
             architectures,
-            has_pull_secrets,
+            pull_secrets,
+            service_account,
             replicas,
             crd,
             webhooks,
@@ -164,6 +171,12 @@ impl ObjectSummary {
             name: self.name.clone(),
         }
     }
+}
+
+/// The `ServiceAccount` of pods; `serviceAccount` is its name of before.
+fn service_account(pod: &Node) -> String {
+    let mut written = ["serviceAccountName", "serviceAccount"].iter().filter_map(|key| pod.get(key)?.as_str());
+    written.find(|name| !name.is_empty()).unwrap_or("default").to_owned()
 }
 
 /// The identity of an object, when it has kind and name.

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::kinds::{self, ReadCluster};
 use super::members::{self, Folders, Kustomized};
+use super::objects::naming::{self, is_name};
 use super::objects::{FoundObject, Objects};
 use super::scan::cluster_of_path;
-use super::{cluster_api, eks_anywhere, naming, other};
 use crate::ClusterSpec;
 use domain::{Problem, ProblemCode, RepoPath, Severity};
-
-/// What a reader makes of the specification of a cluster: the cluster without its files, and the objects that it refers to.
-pub(super) type ReadCluster<'a> = (ClusterSpec, Vec<&'a FoundObject>);
 
 /// Every cluster among `objects`, by name; broken ones become problems.
 pub(super) fn clusters(
@@ -22,16 +20,10 @@ pub(super) fn clusters(
     let index = Objects::new(objects);
     let all: Vec<&FoundObject> = objects.iter().map(Arc::as_ref).collect();
     let folders = Folders::new(all.iter().copied().filter(|object| object.is_cluster()).collect(), kustomized);
-    let mut clusters: Vec<(ClusterSpec, Vec<&FoundObject>)> = Vec::new();
+    let mut clusters: Vec<ReadCluster<'_>> = Vec::new();
     let mut broken: Vec<&FoundObject> = Vec::new();
     for object in all.iter().copied().filter(|object| !object.is_local) {
-        let read = match (object.group.as_str(), object.kind.as_str()) {
-            ("anywhere.eks.amazonaws.com", "Cluster") => eks_anywhere::read,
-            ("cluster.x-k8s.io", "Cluster") => cluster_api::read,
-            ("run.tanzu.vmware.com", "TanzuKubernetesCluster") => other::read_tanzu,
-            ("eksctl.io", "ClusterConfig") => other::read_eksctl,
-            _ => continue,
-        };
+        let Some(read) = kinds::reader(object) else { continue };
         if object.name.is_empty() {
             let problem = object.problem(&["metadata"], "", format!("a {} has no metadata.name", object.kind));
             problems.push(match cluster_of_path(&object.path) {
@@ -51,7 +43,7 @@ pub(super) fn clusters(
         match read(object, &index, problems) {
             Ok((mut cluster, seeds)) => {
                 let members = members::members(object, seeds, &index, &all, &folders);
-                problems.extend(members::check(object, &members, &index));
+                problems.extend(members::check(object, &cluster.worker_groups, &members, &index));
                 cluster.files = members::files_of(&members, &index);
                 clusters.push((cluster, members));
             }
@@ -70,7 +62,7 @@ pub(super) fn clusters(
 }
 
 /// Objects, each with the clusters that it belongs to, in order of place.
-fn users<'a, 'c>(clusters: &'c [(ClusterSpec, Vec<&'a FoundObject>)]) -> Vec<(&'a FoundObject, Vec<&'c str>)> {
+fn users<'a, 'c>(clusters: &'c [ReadCluster<'a>]) -> Vec<(&'a FoundObject, Vec<&'c str>)> {
     let mut users: BTreeMap<_, (&'a FoundObject, Vec<&'c str>)> = BTreeMap::new();
     for (cluster, members) in clusters {
         for member in members {
@@ -81,20 +73,10 @@ fn users<'a, 'c>(clusters: &'c [(ClusterSpec, Vec<&'a FoundObject>)]) -> Vec<(&'
     users.into_values().collect()
 }
 
-/// Names become folders and branch names: DNS-1123 labels with dots.
-pub(super) fn is_name(name: &str) -> bool {
-    let edge = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
-    name.len() <= 253
-        && name.starts_with(edge)
-        && name.ends_with(edge)
-        && !name.contains("..")
-        && name.chars().all(|character| edge(character) || matches!(character, '-' | '.'))
-}
-
 /// Objects of the known kinds that belong to no cluster are told: nothing of them is recorded.
 fn tell_strays(
     all: &[&FoundObject],
-    clusters: &[(ClusterSpec, Vec<&FoundObject>)],
+    clusters: &[ReadCluster<'_>],
     broken: &[&FoundObject],
     index: &Objects<'_>,
     problems: &mut Vec<Problem>,

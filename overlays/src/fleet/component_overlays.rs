@@ -66,6 +66,10 @@ pub(super) fn has_overlay(name: ComponentName) -> bool {
         | ComponentName::CiliumPreflight
         | ComponentName::Cilium
         | ComponentName::Flux => true,
-        ComponentName::Bundle | ComponentName::Cluster | ComponentName::FluxObjects => false,
+        ComponentName::Bundle
+        | ComponentName::Addons
+        | ComponentName::Templates
+        | ComponentName::Cluster
+        | ComponentName::FluxObjects => false,
     }
 }

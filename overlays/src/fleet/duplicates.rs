@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::field;
 use crate::{ClusterKind, ClusterSpec};
-use domain::{Problem, ProblemCode};
+use domain::{Problem, ProblemCode, Scope};
 
-/// Names clusters of eksctl after name and region, as eksctl does, where several have the name: nothing is recorded of them, so
-/// no name has to stay.
-pub(super) fn name_by_region(clusters: &mut [ClusterSpec]) {
+/// Names clusters of eksctl after name and region, as eksctl does, where several have the name. One that was recorded under its
+/// name alone is told as recorded and no longer specified: it is recorded once more, under both.
+pub(super) fn name_by_region(clusters: &mut [ClusterSpec], problems: &mut [Problem]) {
     let mut regions: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
     for cluster in clusters.iter() {
         let region = match cluster.kind {
@@ -23,7 +23,14 @@ pub(super) fn name_by_region(clusters: &mut [ClusterSpec]) {
         if distinct.len() == regions.len()
             && let Some(region) = field(&cluster.node, &["metadata", "region"])
         {
-            cluster.name = format!("{}.{region}", cluster.name);
+            let name = format!("{}.{region}", cluster.name);
+            // What is wrong with a file is wrong with its own cluster.
+            let path = &cluster.places.name.path;
+            let own = Scope::Cluster(cluster.name.clone());
+            for problem in problems.iter_mut().filter(|it| it.path.as_ref() == Some(path) && it.scope == own) {
+                problem.scope = Scope::Cluster(name.clone());
+            }
+            cluster.name = name;
         }
     }
 }

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::objects::{FoundObject, Objects, field};
-use super::reference::{Reference, references};
-use crate::SpecFile;
+use super::objects::{FoundObject, Objects, Reference, field, is_worker_group, local, references};
+use crate::{SpecFile, WorkerGroup};
 use domain::{Problem, ProblemCode, RepoPath, Severity};
 
 /// Where clusters and kustomizations are: what decides whose a folder is.
@@ -68,6 +67,13 @@ impl<'a> Folders<'a> {
         (is_alone && folder.as_str() != "clusters").then(|| (folder.as_str().to_owned(), false))
     }
 
+    /// Whether an object is a group of workers of one of the other clusters.
+    fn is_of_another(&self, cluster: &FoundObject, object: &FoundObject) -> bool {
+        let mut others = self.clusters.iter().filter(|other| !std::ptr::eq(**other, cluster));
+        let names = named_cluster(object);
+        names.is_some() && others.any(|other| names.as_ref() == Some(&other.name) && other.is_beside(&object.namespace))
+    }
+
     /// Whether an object is in the file or folder of a cluster, and of no other one.
     fn holds(&self, cluster: &FoundObject, own: Option<&(String, bool)>, object: &FoundObject) -> bool {
         if object.path == cluster.path {
@@ -83,6 +89,8 @@ impl<'a> Folders<'a> {
 /// Objects that are no part of a cluster, wherever they are: other clusters, what Stepgate reads or writes itself, and Flux's own.
 pub(super) fn is_apart(object: &FoundObject) -> bool {
     object.is_local
+        || local::is_of_tool(object)
+        || super::kinds::is_record(object)
         || object.is_cluster()
         || matches!(object.kind.as_str(), "Bundles" | "EKSARelease")
         || object.group == "distro.eks.amazonaws.com"
@@ -113,7 +121,9 @@ pub(super) fn members<'a>(
         add(object, &mut members);
     }
     for object in all.iter().copied().filter(|object| folders.holds(cluster, own.as_ref(), object)) {
-        add(object, &mut members);
+        if !folders.is_of_another(cluster, object) {
+            add(object, &mut members);
+        }
     }
     let namespace = Reference {
         group: Some(String::new()),
@@ -136,14 +146,51 @@ pub(super) fn members<'a>(
     members
 }
 
+/// The cluster that a group of workers names.
+fn named_cluster(object: &FoundObject) -> Option<String> {
+    is_worker_group(&object.group, &object.kind).then(|| field(&object.node, &["spec", "clusterName"]))?
+}
+
+/// Why a group of workers among the members of a cluster is none of its worker groups, and what helps: it would be committed with the
+/// control plane, and roll with it.
+fn stray_workers(cluster: &FoundObject, member: &FoundObject) -> (String, &'static str) {
+    let (kind, name, own) = (&member.kind, &member.name, &cluster.name);
+    match named_cluster(member) {
+        None => (
+            format!("{kind} {name:?} is in the files of cluster {own:?}, and names no cluster"),
+            "write the name of its cluster into spec.clusterName",
+        ),
+        Some(other) if other == *own => (
+            format!(
+                "{kind} {name:?} names cluster {own:?}, and is in namespace {:?}, the cluster in {:?}",
+                member.namespace, cluster.namespace
+            ),
+            "write the namespace of its cluster into its metadata: Cluster API looks for the cluster there",
+        ),
+        Some(other) => (
+            format!(
+                "{kind} {name:?} is in the files of cluster {own:?}, and names cluster {other:?}, which is not in this \
+                 repository"
+            ),
+            "correct spec.clusterName, or move it out of the files of the cluster",
+        ),
+    }
+}
+
 /// What is not as it should be among the members of a cluster.
-pub(super) fn check(cluster: &FoundObject, members: &[&FoundObject], objects: &Objects<'_>) -> Vec<Problem> {
+pub(super) fn check(
+    cluster: &FoundObject,
+    groups: &[WorkerGroup],
+    members: &[&FoundObject],
+    objects: &Objects<'_>,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     let told = |object: &FoundObject, code: ProblemCode, message: String, hint: &str| {
         let place = object.place_of(&["metadata", "name"]);
         let problem = Problem::new(code, message).path(&place.path).at(place.line, place.column);
         problem.cluster(&cluster.name).severity(Severity::Warning).hint(hint)
     };
+    let is_stray = |member: &FoundObject| !groups.iter().any(|group| group.object.as_ref() == Some(&member.name));
     for member in members {
         match (member.group.as_str(), member.kind.as_str()) {
             ("addons.cluster.x-k8s.io", "ClusterResourceSet") => {
@@ -156,6 +203,12 @@ pub(super) fn check(cluster: &FoundObject, members: &[&FoundObject], objects: &O
                     let hint = "where something else makes it, nothing is to do; Stepgate records what is in git";
                     problems.push(told(member, ProblemCode::MissingReference, message, hint));
                 }
+            }
+            (group, kind)
+                if cluster.group == "cluster.x-k8s.io" && is_worker_group(group, kind) && is_stray(member) =>
+            {
+                let (message, hint) = stray_workers(cluster, member);
+                problems.push(told(member, ProblemCode::BadCluster, message, hint).severity(Severity::Error));
             }
             ("cluster.x-k8s.io", "MachineDeployment" | "MachinePool") if is_without_version(member) => {
                 let message = format!(

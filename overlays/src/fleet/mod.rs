@@ -1,29 +1,23 @@
 //! The fleet: bundles, clusters and policy of one commit.
 
-mod cluster_api;
 mod clusters;
 mod component_overlays;
 mod duplicates;
-mod eks_anywhere;
 mod empty;
 mod ignored;
+mod kinds;
 mod left_alone;
-mod local;
 mod makers;
 mod members;
 mod name_length;
 mod namespaces;
-mod naming;
 mod objects;
-mod other;
-mod reference;
 mod rendered;
 mod scan;
 mod template;
 
 pub use namespaces::lives_in_a_namespace;
-pub(crate) use objects::is_worker_group;
-pub(crate) use reference::{Reference, references};
+pub(crate) use objects::{Reference, is_worker_group, references};
 pub use scan::ReadFiles;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +28,7 @@ use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock};
 use crate::{BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, FluxSettings, Management};
 use domain::{Problem, ProblemCode, RepoPath, Scope, Severity};
 use members::Kustomized;
+use objects::local;
 use policy::BundleSelection;
 use policy::{Policy, read_policy};
 
@@ -214,12 +209,15 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     fleet.flux_versions_in_use = objects::flux_versions(&found.objects);
     let objects = std::mem::take(&mut found.objects);
     fleet.problems.extend(local::told(&objects));
+    fleet.problems.extend(local::told_of_tools(&objects));
     let mut rendered = rendered::render(files, &fleet.policy, objects, &known.builds);
     template::leave_out(&mut rendered.objects, &mut fleet.problems);
     let kustomized = Kustomized { folders: &found.kustomized, applied: &rendered.applied };
     fleet.clusters = clusters::clusters(&rendered.objects, &kustomized, &mut fleet.problems);
+    let records = kinds::Records::read(&rendered.objects, &mut fleet.problems);
+    kinds::resolve(&mut fleet.clusters, &records, &fleet.policy, &mut fleet.problems);
     rendered.objects.retain(|object| !object.is_local);
-    duplicates::name_by_region(&mut fleet.clusters);
+    duplicates::name_by_region(&mut fleet.clusters, &mut fleet.problems);
     fleet.clusters.sort_by(|left, right| left.name.cmp(&right.name));
     fleet.problems.extend(duplicates::check(&fleet.clusters));
     check_bundles(&mut fleet);
@@ -262,7 +260,7 @@ fn check_clusters(fleet: &mut Fleet) {
     for cluster in fleet.clusters.iter().filter(|cluster| seen.insert(cluster.name.as_str())) {
         let place = &cluster.places.name;
         problems.extend(name_length::check(fleet, cluster));
-        problems.extend(cluster.not_rolled_out().map(|(message, hint)| {
+        problems.extend(cluster.not_rolled_out(&fleet.policy).map(|(message, hint)| {
             let problem = Problem::new(ProblemCode::NotRolledOut, message).path(&place.path);
             let problem = problem.at(place.line, place.column).cluster(&cluster.name);
             problem.severity(Severity::Warning).hint(hint)

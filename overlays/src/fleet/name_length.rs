@@ -45,6 +45,9 @@ fn is_named(fleet: &Fleet, cluster: &ClusterSpec, component: ComponentName) -> b
     match component {
         ComponentName::Cluster => true,
         ComponentName::FluxObjects => false,
+        // Add-ons have one each, whose length is looked at with its name.
+        ComponentName::Addons => false,
+        ComponentName::Templates => cluster.tanzu.is_some(),
         ComponentName::Cilium | ComponentName::CiliumPreflight => uses_bundle(fleet, cluster) && cluster.cilium,
         ComponentName::Bundle
         | ComponentName::CertManager

@@ -12,7 +12,7 @@ use policy::Apply;
 use policy::Policy;
 
 /// Kinds of the groups below that live outside of namespaces.
-const OUTSIDE: [&str; 9] = [
+const OUTSIDE: [&str; 11] = [
     "AWSClusterControllerIdentity",
     "AWSClusterRoleIdentity",
     "AWSClusterStaticIdentity",
@@ -22,6 +22,8 @@ const OUTSIDE: [&str; 9] = [
     "GlobalInClusterIPPool",
     "ExtensionConfig",
     "ClusterIssuer",
+    "TanzuKubernetesRelease",
+    "OSImage",
 ];
 
 /// Groups of which every other kind lives in a namespace.

@@ -20,11 +20,13 @@ use policy::Policy;
 const MAXIMUM_BYTES: u64 = 32 << 20;
 
 /// Text that stands in every file that is looked for.
-const GROUPS: [&str; 7] = [
+const GROUPS: [&str; 9] = [
     "anywhere.eks.amazonaws.com",
     "distro.eks.amazonaws.com",
     "cluster.x-k8s.io",
     "run.tanzu.vmware.com",
+    "kubernetes.vmware.com",
+    "vmoperator.vmware.com",
     "eksctl.io",
     "toolkit.fluxcd.io",
     "fluxcd.controlplane.io",

@@ -7,7 +7,7 @@ use super::objects::{FoundObject, field};
 use domain::{Problem, ProblemCode, RepoPath, Severity};
 
 /// Fields that say which object it is, and at which version: with a variable in one of them nothing can be planned.
-const NEEDED: [&[&str]; 13] = [
+const NEEDED: [&[&str]; 16] = [
     &["apiVersion"],
     &["kind"],
     &["metadata", "name"],
@@ -21,6 +21,9 @@ const NEEDED: [&[&str]; 13] = [
     &["spec", "topology", "class"],
     &["spec", "topology", "version"],
     &["spec", "template", "spec", "version"],
+    &["spec", "distribution", "version"],
+    &["spec", "distribution", "fullVersion"],
+    &["spec", "topology", "controlPlane", "tkr", "reference", "name"],
 ];
 
 /// The variable in a text: `${…}` or `{{…}}`.

@@ -85,8 +85,8 @@ fn tanzu_and_eksctl_are_read() {
         ),
         (
             "e.yaml",
-            "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: e, version: \"1.30\"}\n\
-          managedNodeGroups: [{name: a, desiredCapacity: 2}]\n",
+            "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: e, region: r, version: \"1.30\"}\n\
+          managedNodeGroups: [{name: a-1-30, desiredCapacity: 2}]\n",
         ),
     ]));
     let tanzu = fleet.cluster("t").unwrap();
@@ -94,8 +94,8 @@ fn tanzu_and_eksctl_are_read() {
     let eksctl = fleet.cluster("e").unwrap();
     assert_eq!((eksctl.kubernetes_version.as_str(), eksctl.worker_groups[0].replicas), ("1.30", Some(2)));
     let told = problems(&fleet);
-    assert!(told.len() == 2 && told.iter().all(|text| text.contains("is read but not rolled out")), "{told:?}");
-    assert!(told[1].contains("5 machines (control plane 3, a 2)"), "{told:?}");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("nothing says who runs eksctl"), "{told:?}");
 }
 
 const CLUSTER: &str = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {name: NAME}\nspec:\n  \
@@ -324,4 +324,45 @@ fn a_kustomization_that_would_delete_clusters_is_warned_of_until_it_does_not_pru
             );
         }
     }
+}
+
+/// A Cluster API cluster, and more documents in its file.
+fn cluster_with(more: &str) -> Fleet {
+    let text = format!(
+        "apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\nmetadata: {{name: prod, namespace: n}}\n\
+         spec: {{topology: {{class: c, version: v1.33.1, controlPlane: {{replicas: 3}}}}}}\n{more}"
+    );
+    read_fleet(&memory(&[("clusters/prod/cluster.yaml", text.as_str())]))
+}
+
+fn deployment(name: &str, namespace: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: cluster.x-k8s.io/v1beta1\nkind: MachineDeployment\n\
+         metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{{spec}, template: {{spec: {{version: v1.33.1}}}}}}\n"
+    )
+}
+
+#[test]
+fn groups_beside_those_of_a_topology_are_worker_groups() {
+    let fleet = cluster_with(&deployment("own", "n", "clusterName: prod, replicas: 2"));
+    let groups = &fleet.cluster("prod").unwrap().worker_groups;
+    assert_eq!((groups.len(), groups[0].name.as_str(), groups[0].replicas), (1, "own", Some(2)));
+}
+
+#[test]
+fn workers_that_would_go_with_the_control_plane_are_errors() {
+    for (namespace, spec, said) in [
+        ("default", "clusterName: prod", "is in namespace \"default\""),
+        ("n", "clusterName: pord", "names cluster \"pord\""),
+        ("n", "replicas: 1", "names no cluster"),
+        ("n", "clusterName: prod, replicas: '2'", "is not a valid number of machines"),
+    ] {
+        let fleet = cluster_with(&deployment("own", namespace, spec));
+        let errors = fleet.problems.iter().filter(|problem| problem.is_error()).map(ToString::to_string);
+        let errors: Vec<String> = errors.collect();
+        assert!(errors.len() == 1 && errors[0].contains(said), "{spec}: {errors:?}");
+    }
+    let twice = deployment("own", "n", "clusterName: prod").repeat(2);
+    let said = problems(&cluster_with(&twice));
+    assert!(said.iter().any(|line| line.contains("is also specified in clusters/prod/cluster.yaml:")), "{said:?}");
 }

@@ -10,7 +10,7 @@ use super::output::Directory;
 use super::{ComponentName, RenderError, RenderRequest, RenderedComponent, upstream};
 use crate::edit::Edits;
 use crate::note::{Note, NoteKind, Weight};
-use crate::{BundleFile, document, edit};
+use crate::{BundleFile, ClusterKind, document, edit};
 
 const NAME: ComponentName = ComponentName::Bundle;
 const NAMESPACE: &str = "eksa-system";
@@ -19,6 +19,14 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
     let Some(bundle) = request.bundle else { return Err(RenderError::Other("no bundle".to_owned())) };
     let mut directory = Directory::new(NAME);
     let mut notes = Vec::new();
+    let version = Some(bundle.bundles.name.clone());
+    for (file, config_map) in super::upgraders::config_maps(request, bundle) {
+        directory.add_text(&file, emit(&config_map));
+    }
+    // Nobody else knows what Bundles and releases are.
+    if request.cluster.kind != ClusterKind::EksAnywhere {
+        return super::finish(NAME, version, directory, &super::deployed_objects(request, NAME), notes);
+    }
     directory.add_text("bundles.yaml", bundles_text(request, bundle, &mut notes)?);
     for file in &request.fleet.eksa_releases {
         if file.release.bundles_name.as_deref() == Some(bundle.bundles.name.as_str())
@@ -36,7 +44,6 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
     if let Some(config_map) = upgrader_images(request, bundle) {
         directory.add_text("upgrader-images.yaml", emit(&config_map));
     }
-    let version = Some(bundle.bundles.name.clone());
     super::finish(NAME, version, directory, &super::deployed_objects(request, NAME), notes)
 }
 

@@ -27,11 +27,18 @@ pub fn kustomization_file(component: ComponentName) -> String {
 pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, RenderError> {
     let mut tree = RenderedTree::new();
     let mut objects = Vec::new();
+    let addons = super::tanzu::addon_names(&super::tanzu::render(request, ComponentName::Addons)?.tree);
+    for addon in &addons {
+        let node = kustomization(request, ComponentName::Addons, Some(addon));
+        objects.extend(ObjectSummary::of(&node));
+        let path = RepoPath::new(format!("{}-{addon}.yaml", ComponentName::Addons.directory()));
+        tree.insert(path.map_err(|error| RenderError::Other(error.to_string()))?, emit(&node).into_bytes());
+    }
     for component in ComponentName::ALL {
         // The preflight lives for one stage and goes with the files; its Kustomization stays, over an empty folder it
         // would fail, so it exists only while the folder does.
         let wanted = match component {
-            ComponentName::FluxObjects => false,
+            ComponentName::FluxObjects | ComponentName::Addons => false,
             ComponentName::CiliumPreflight => {
                 super::applies(request, component).is_ok() && super::cilium::needs_preflight(request)
             }
@@ -40,7 +47,7 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
         if !wanted {
             continue;
         }
-        let node = kustomization(request, component);
+        let node = kustomization(request, component, None);
         objects.extend(ObjectSummary::of(&node));
         let path = RepoPath::new(kustomization_file(component));
         tree.insert(path.map_err(|error| RenderError::Other(error.to_string()))?, emit(&node).into_bytes());
@@ -61,18 +68,22 @@ fn map(entries: &[(&str, Node)]) -> Node {
     Node::from(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect::<Mapping>())
 }
 
-fn kustomization(request: &RenderRequest<'_>, component: ComponentName) -> Node {
+/// The Kustomization of a directory, or of an add-on in it.
+fn kustomization(request: &RenderRequest<'_>, component: ComponentName, addon: Option<&str>) -> Node {
     let (policy, cluster) = (&request.fleet.policy, request.cluster);
     let prefix = policy.deploy.path.as_ref().map(|path| format!("{path}/")).unwrap_or_default();
     // Losing a file must never delete a cluster or its bundle.
-    let prune = !matches!(component, ComponentName::Cluster | ComponentName::Bundle);
+    // What an image ships no longer is left in the cluster.
+    let prune = !matches!(component, ComponentName::Cluster | ComponentName::Bundle | ComponentName::Addons);
     // What runs in a workload cluster goes there by the kubeconfig that Cluster API keeps in the management cluster.
-    let remote =
-        !cluster.is_management() && matches!(component, ComponentName::Cilium | ComponentName::CiliumPreflight);
+    let remote = component == ComponentName::Addons
+        || !cluster.is_management() && matches!(component, ComponentName::Cilium | ComponentName::CiliumPreflight);
+    let own = if cluster.namespace.is_empty() { "default" } else { &cluster.namespace };
     let flux_namespace = policy.flux.namespace.as_str();
     let settings = request.fleet.flux_settings.get(&cluster.name).filter(|_| component == ComponentName::Cluster);
     let namespace = match settings.filter(|settings| settings.names_objects(policy.flux.decryption.is_some())) {
         Some(settings) => settings.namespace.as_str(),
+        None if component == ComponentName::Addons => own,
         None if remote => "eksa-system",
         None => flux_namespace,
     };
@@ -83,9 +94,14 @@ fn kustomization(request: &RenderRequest<'_>, component: ComponentName) -> Node 
     if namespace != flux_namespace {
         source.push(("namespace", Node::from(flux_namespace)));
     }
+    let below = addon.map(|addon| format!("/{addon}")).unwrap_or_default();
+    let name = addon.map_or_else(
+        || kustomization_name(&cluster.name, component),
+        |addon| crate::tanzu::kustomization_name(&cluster.name, addon),
+    );
     let mut spec = vec![
         ("interval", Node::from(format_duration(policy.flux.interval))),
-        ("path", Node::from(format!("./{prefix}clusters/{}/{}", cluster.name, component.directory()))),
+        ("path", Node::from(format!("./{prefix}clusters/{}/{}{below}", cluster.name, component.directory()))),
         ("prune", Node::new(Value::Bool(prune))),
         // Without it Flux waits for the whole interval after a failure that passes, such as a webhook that restarts.
         ("retryInterval", Node::from("1m")),
@@ -105,7 +121,7 @@ fn kustomization(request: &RenderRequest<'_>, component: ComponentName) -> Node 
         (
             "metadata",
             map(&[
-                ("name", Node::from(kustomization_name(&cluster.name, component))),
+                ("name", Node::from(name)),
                 ("namespace", Node::from(namespace)),
                 ("labels", map(&[("stepgate.dev/cluster", Node::from(cluster.name.as_str()))])),
             ]),

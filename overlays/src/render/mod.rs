@@ -23,7 +23,9 @@ mod inventory;
 mod needs;
 mod network_policies;
 mod output;
+mod tanzu;
 mod types;
+mod upgraders;
 mod upstream;
 
 use yaml::Node;
@@ -42,11 +44,15 @@ pub use types::{
     ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
     UnknownComponent,
 };
+pub use upgraders::{
+    UPGRADERS, asks_for_in_place, files_naming_upgraders, made_upgraders, namespace_of, written_upgraders,
+};
 
 /// Renders the target of one cluster: every component that it has.
 pub fn render(request: &RenderRequest<'_>) -> RenderedCluster {
     let mut rendered = RenderedCluster::default();
-    for name in ComponentName::ALL {
+    let is_of_tanzu = |name: &ComponentName| matches!(name, ComponentName::Addons | ComponentName::Templates);
+    for name in ComponentName::ALL.into_iter().filter(|name| request.cluster.tanzu.is_some() || !is_of_tanzu(name)) {
         match applies(request, name) {
             Ok(()) => {
                 if let Some(result) = render_component(request, name).transpose() {
@@ -79,6 +85,7 @@ pub fn render_component(
         ComponentName::CiliumPreflight => cilium::render_preflight(request),
         ComponentName::Cilium => cilium::render(request).map(Some),
         ComponentName::Flux => flux::render(request).map(Some),
+        ComponentName::Addons | ComponentName::Templates => tanzu::render(request, name).map(Some),
         ComponentName::Cluster => cluster::render(request).map(Some),
         ComponentName::FluxObjects => flux_objects::render(request).map(Some),
     }
@@ -90,10 +97,19 @@ fn applies(request: &RenderRequest<'_>, name: ComponentName) -> Result<(), Strin
     if name == ComponentName::Cluster {
         return Ok(());
     }
+    if matches!(name, ComponentName::Addons | ComponentName::Templates) {
+        let reason = "it is not rendered from a TanzuKubernetesCluster".to_owned();
+        return cluster.tanzu.as_ref().map(|_| ()).ok_or(reason);
+    }
     if name == ComponentName::FluxObjects {
+        if cluster.kind == ClusterKind::Eksctl {
+            return Err("no API server serves a ClusterConfig".to_owned());
+        }
         return match request.fleet.policy.apply {
             policy::Apply::Flux => Ok(()),
             policy::Apply::Direct => Err("Stepgate applies this fleet itself (apply: direct)".to_owned()),
+            policy::Apply::Pipeline => Err("a pipeline applies this fleet (apply: pipeline)".to_owned()),
+            policy::Apply::Eksctl => Err("eksctl applies this fleet (apply: eksctl)".to_owned()),
         };
     }
     if request.bundle.is_none() {
@@ -110,11 +126,18 @@ fn applies(request: &RenderRequest<'_>, name: ComponentName) -> Result<(), Strin
             Ok(())
         }
         _ if !cluster.is_management() => Err("the management cluster has it".to_owned()),
+        // Of others the stage brings what their machines are upgraded in place with, and nothing else.
+        ComponentName::Bundle if cluster.kind != ClusterKind::EksAnywhere && has_upgraders(request) => Ok(()),
         ComponentName::EksA | ComponentName::Bundle if cluster.kind != ClusterKind::EksAnywhere => {
             Err("this cluster is not EKS Anywhere's".to_owned())
         }
         _ => Ok(()),
     }
+}
+
+fn has_upgraders(request: &RenderRequest<'_>) -> bool {
+    let made = |bundle| made_upgraders(request.fleet, request.cluster, bundle);
+    request.bundle.is_some_and(|bundle| !made(bundle).is_empty())
 }
 
 /// Whether the repository has an overlay of a component, for this cluster or for all.

@@ -31,6 +31,10 @@ pub enum ComponentName {
     Cilium,
     /// Flux's controllers.
     Flux,
+    /// Add-ons of an image of Tanzu, where no Supervisor applies them.
+    Addons,
+    /// Templates of machines that are named by their content.
+    Templates,
     /// The cluster specification.
     Cluster,
     /// Flux Kustomizations, one for each directory; they lie under `flux/<cluster>/`, outside the cluster's directory.
@@ -39,7 +43,7 @@ pub enum ComponentName {
 
 impl ComponentName {
     /// Every component, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Bundle,
         Self::CertManager,
         Self::Capi,
@@ -47,6 +51,8 @@ impl ComponentName {
         Self::CiliumPreflight,
         Self::Cilium,
         Self::Flux,
+        Self::Addons,
+        Self::Templates,
         Self::Cluster,
         Self::FluxObjects,
     ];
@@ -62,6 +68,8 @@ impl ComponentName {
             Self::CiliumPreflight => "cilium-preflight",
             Self::Cilium => "cilium",
             Self::Flux => "flux-system",
+            Self::Addons => "addons",
+            Self::Templates => "templates",
             Self::Cluster => "cluster",
             Self::FluxObjects => "flux",
         }

@@ -8,6 +8,7 @@ use super::SpecStage;
 use super::side::Side;
 use crate::fleet::{Reference, is_worker_group, references};
 use crate::object::{ObjectId, object_id};
+use crate::tanzu::group_of;
 use crate::{ClusterKind, ClusterSpec};
 
 /// A path of keys to a list.
@@ -192,13 +193,13 @@ impl Move {
                 }
                 continue;
             }
-            if self.kind != ClusterKind::ClusterApi {
+            if !has_group_objects(self.kind) {
                 continue;
             }
             let rank = match id.kind.as_str() {
                 "EtcdadmCluster" => self.rank_of(&SpecStage::Etcd),
                 "KubeadmControlPlane" => control_plane,
-                kind if is_worker_group(&id.group, kind) => self.rank_of(&SpecStage::Workers(id.name.clone())),
+                kind if is_worker_group(&id.group, kind) => self.rank_of(&SpecStage::Workers(group_of(node, &id.name))),
                 _ => continue,
             };
             users.entry(id.clone()).or_default().insert(rank);
@@ -209,7 +210,7 @@ impl Move {
 
     /// Whether an object has a step of its own, whoever refers to it.
     fn is_owner(&self, id: &ObjectId) -> bool {
-        *id == self.cluster || (self.kind == ClusterKind::ClusterApi && is_worker_group(&id.group, &id.kind))
+        *id == self.cluster || (has_group_objects(self.kind) && is_worker_group(&id.group, &id.kind))
     }
 
     /// The step of the worker group that an object is about, by its labels, its selector or a reference: health checks, autoscalers.
@@ -221,10 +222,13 @@ impl Move {
         });
         let referred = || {
             let namespace = id.namespace.as_deref().unwrap_or_default();
-            let groups: Vec<&ObjectId> = side.ids().filter(|id| is_worker_group(&id.group, &id.kind)).collect();
+            let is_group = |(id, _): &(&ObjectId, &Node)| is_worker_group(&id.group, &id.kind);
+            let groups: Vec<(&ObjectId, &Node)> = side.objects().filter(is_group).collect();
             let mut found = references(node).into_iter();
-            found
-                .find_map(|reference| groups.iter().find(|id| reference.means(namespace, id)).map(|id| id.name.clone()))
+            found.find_map(|reference| {
+                let group = groups.iter().find(|(id, _)| reference.means(namespace, id));
+                group.map(|(id, node)| group_of(node, &id.name))
+            })
         };
         let stage = SpecStage::Workers(named.or_else(referred)?);
         self.stages.iter().position(|known| *known == stage)
@@ -306,13 +310,19 @@ fn version_path(kind: ClusterKind) -> &'static [&'static str] {
 
 /// The names of the groups of a side, in its order.
 fn group_names(kind: ClusterKind, cluster: &ObjectId, side: &Side) -> Vec<String> {
-    if kind == ClusterKind::ClusterApi {
-        let groups = side.objects().filter(|(id, _)| is_worker_group(&id.group, &id.kind));
-        return groups.map(|(id, _)| id.name.clone()).collect();
+    let cluster = side.objects().find(|(id, _)| *id == cluster).map(|(_, node)| node);
+    let lists = cluster.into_iter().flat_map(|node| group_lists(kind).iter().filter_map(|path| node.at(path)));
+    let listed = lists.filter_map(Node::as_sequence).flatten().filter_map(group_name);
+    let objects = side.objects().filter(|(id, _)| has_group_objects(kind) && is_worker_group(&id.group, &id.kind));
+    listed.chain(objects.map(|(id, node)| group_of(node, &id.name))).collect()
+}
+
+/// Whether worker groups of such a cluster are objects of its files: of a topology, those that it has besides its own.
+fn has_group_objects(kind: ClusterKind) -> bool {
+    match kind {
+        ClusterKind::ClusterApi | ClusterKind::ClusterClass => true,
+        ClusterKind::EksAnywhere | ClusterKind::Tanzu | ClusterKind::Eksctl => false,
     }
-    let Some((_, node)) = side.objects().find(|(id, _)| *id == cluster) else { return Vec::new() };
-    let items = group_lists(kind).iter().filter_map(|path| node.at(path)?.as_sequence()).flatten();
-    items.filter_map(group_name).collect()
 }
 
 fn group_lists(kind: ClusterKind) -> &'static [ListPath] {

@@ -8,10 +8,12 @@
 
 mod change;
 mod composite;
+mod eksctl;
 mod etcd;
 mod immutable;
 mod layout;
 mod side;
+mod tanzu;
 mod text;
 
 use std::sync::Arc;
@@ -20,9 +22,10 @@ use serde::Serialize;
 
 pub use change::SpecChange;
 pub use immutable::immutable_changes;
+pub(crate) use text::lines_of;
 
 use crate::note::{Note, NoteKind, Weight};
-use crate::{ClusterSpec, DeployedTree, Fleet, RenderedTree, SpecFile};
+use crate::{ClusterKind, ClusterSpec, DeployedTree, Fleet, RenderedTree, SpecFile};
 use composite::Move;
 use domain::RepoPath;
 use etcd::EtcdMove;
@@ -35,8 +38,12 @@ use side::Side;
 pub enum SpecStage {
     /// External etcd and its machine configurations.
     Etcd,
+    /// What a new release of a `TanzuKubernetesCluster` has its controllers do before its machines.
+    Addons,
     /// Everything that is neither external etcd nor a worker group.
     ControlPlane,
+    /// One add-on of a cluster of eksctl.
+    Addon(String),
     /// One worker group and its machine configuration.
     Workers(String),
 }
@@ -50,8 +57,8 @@ pub struct ClusterStage {
     pub tree: RenderedTree,
     /// What it changes.
     pub changes: Vec<SpecChange>,
-    /// Whether it has all of the control plane's step too, which then is none of its own.
-    pub moves_control_plane: bool,
+    /// The steps whose changes it has too, in their order: they are none of their own then.
+    pub moves: Vec<SpecStage>,
 }
 
 /// The files of a specification below `cluster/`: their paths from the folder that all of them share.
@@ -92,8 +99,8 @@ pub fn cluster_stages(
     target: &RenderedTree,
     spec: &ClusterSpec,
 ) -> Vec<ClusterStage> {
-    let groups: Vec<String> = spec.worker_groups.iter().map(|group| group.name.clone()).collect();
-    stages(deployed, target, spec, &fleet.policy.worker_order(&spec.name, &groups), false)
+    let groups = ordered_groups(fleet, spec);
+    stages(deployed, target, spec, &groups.iter().map(String::as_str).collect::<Vec<_>>(), false)
 }
 
 /// As [`cluster_stages`], the other way round: the last worker group goes back first, the control plane last.
@@ -103,10 +110,15 @@ pub fn cluster_stages_back(
     target: &RenderedTree,
     spec: &ClusterSpec,
 ) -> Vec<ClusterStage> {
+    let groups = ordered_groups(fleet, spec);
+    stages(deployed, target, spec, &groups.iter().rev().map(String::as_str).collect::<Vec<_>>(), true)
+}
+
+/// The worker groups of a cluster in the order of the policy, which names those of eksctl without their versions too.
+pub fn ordered_groups(fleet: &Fleet, spec: &ClusterSpec) -> Vec<String> {
     let groups: Vec<String> = spec.worker_groups.iter().map(|group| group.name.clone()).collect();
-    let mut order = fleet.policy.worker_order(&spec.name, &groups);
-    order.reverse();
-    stages(deployed, target, spec, &order, true)
+    let stem = |name: &str| (spec.kind == ClusterKind::Eksctl).then(|| crate::eksctl::stem(&spec.node, name));
+    fleet.policy.worker_order_by(&spec.name, &groups, stem).into_iter().map(str::to_owned).collect()
 }
 
 fn stages(
@@ -126,6 +138,12 @@ fn stages(
     if before.is_empty() || !old.has_cluster(spec) {
         return vec![whole(&before, target)];
     }
+    if spec.kind == ClusterKind::Eksctl {
+        return eksctl::Steps::new(spec, &old, &new, worker_order, back).stages(before, target);
+    }
+    if spec.kind == ClusterKind::Tanzu {
+        return tanzu::stages(spec, (&old, &new), worker_order, back, (&before, target));
+    }
     let movement = Move::new(spec, &old, &new, worker_order, back);
     let mut stages = Vec::new();
     let mut previous = before;
@@ -142,7 +160,8 @@ fn stages(
         };
         if tree != previous {
             let changes = change::between(&previous, &tree);
-            stages.push(ClusterStage { stage: stage.clone(), tree: tree.clone(), changes, moves_control_plane });
+            let moves = moves_control_plane.then_some(SpecStage::ControlPlane).into_iter().collect();
+            stages.push(ClusterStage { stage: stage.clone(), tree: tree.clone(), changes, moves });
             previous = tree;
         }
     }
@@ -151,7 +170,7 @@ fn stages(
 
 fn whole(before: &RenderedTree, target: RenderedTree) -> ClusterStage {
     let changes = change::between(before, &target);
-    ClusterStage { stage: SpecStage::ControlPlane, tree: target, changes, moves_control_plane: false }
+    ClusterStage { stage: SpecStage::ControlPlane, tree: target, changes, moves: Vec::new() }
 }
 
 /// Worker groups that share a machine configuration with something that goes earlier: a change of it rolls them then.

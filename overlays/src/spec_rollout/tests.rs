@@ -22,7 +22,9 @@ fn text(tree: &RenderedTree, path: &str) -> String {
 fn names(stages: &[ClusterStage]) -> Vec<String> {
     let name = |stage: &ClusterStage| match &stage.stage {
         SpecStage::Etcd => "etcd".to_owned(),
+        SpecStage::Addons => "addons".to_owned(),
         SpecStage::ControlPlane => "control-plane".to_owned(),
+        SpecStage::Addon(name) => format!("addons/{name}"),
         SpecStage::Workers(group) => format!("workers/{group}"),
     };
     stages.iter().map(name).collect()
@@ -68,7 +70,7 @@ fn a_kubernetes_version_moves_etcd_and_control_plane_together_then_groups() {
     );
     let stages = resumes(&before, &after, &["md-0"]);
     assert_eq!(names(&stages), ["etcd", "workers/md-0"]);
-    assert_eq!(stages.iter().map(|stage| stage.moves_control_plane).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(stages.iter().map(|stage| !stage.moves.is_empty()).collect::<Vec<_>>(), [true, false]);
     // The templates of both move with the version, never before it: each rolls once.
     let plane = text(&stages[0].tree, FILE);
     assert!(
@@ -95,7 +97,7 @@ fn what_no_member_of_etcd_is_made_from_moves_without_etcd() {
     let of = |from: &str, to: &str| {
         let after = spec("repositories/eks-anywhere", "management", &[(from, to)]);
         let stages = resumes(&before, &after, &["md-0"]);
-        (names(&stages), stages[0].moves_control_plane)
+        (names(&stages), !stages[0].moves.is_empty())
     };
     let only = |name: &str, together: bool| (vec![name.to_owned()], together);
     assert_eq!(

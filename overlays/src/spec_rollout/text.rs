@@ -54,11 +54,11 @@ fn with_groups(movement: &Move, mut base: String, other: &str, path: &[&str], ra
     Some(base)
 }
 
-fn root(text: &str) -> Option<Node> {
+pub(super) fn root(text: &str) -> Option<Node> {
     edit::documents(text).ok()?.into_iter().next().map(|(_, root)| root)
 }
 
-fn group_names(root: &Node, path: &[&str]) -> Vec<String> {
+pub(super) fn group_names(root: &Node, path: &[&str]) -> Vec<String> {
     root.at(path).and_then(Node::as_sequence).unwrap_or_default().iter().filter_map(group_name).collect()
 }
 
@@ -119,7 +119,7 @@ fn with_entry(base: &str, other: &str, key: &str) -> Option<String> {
 
 /// The whole lines of an entry or item that begins at `start` and holds `value`; `None` when the first line holds
 /// something else before it, or the last line something after it, as in flow style.
-fn lines_of(text: &str, start: Span, value: &Node) -> Option<Range<usize>> {
+pub(crate) fn lines_of(text: &str, start: Span, value: &Node) -> Option<Range<usize>> {
     let line_start = text.get(..start.start())?.rfind('\n').map_or(0, |at| at + 1);
     let before = text.get(line_start..start.start())?;
     if !before.chars().all(|character| matches!(character, ' ' | '-')) {
@@ -182,12 +182,12 @@ fn item_range(text: &str, path: &[&str], name: &str) -> Option<Range<usize>> {
     text.get(range.clone())?.trim_start().starts_with('-').then_some(range)
 }
 
-fn item_text(text: &str, path: &[&str], name: &str) -> Option<String> {
+pub(super) fn item_text(text: &str, path: &[&str], name: &str) -> Option<String> {
     let range = item_range(text, path, name)?;
     text.get(range).map(str::to_owned)
 }
 
-fn replace_item(base: &str, path: &[&str], name: &str, item: Option<&str>) -> Option<String> {
+pub(super) fn replace_item(base: &str, path: &[&str], name: &str, item: Option<&str>) -> Option<String> {
     let range = item_range(base, path, name)?;
     let column = dash_column(base, &range)?;
     let new = item.map(|item| indented(item, column)).unwrap_or_default();
@@ -195,7 +195,7 @@ fn replace_item(base: &str, path: &[&str], name: &str, item: Option<&str>) -> Op
 }
 
 /// Puts an item behind the group `neighbour`, or before every other.
-fn insert_item(base: &str, path: &[&str], neighbour: Option<&str>, item: &str) -> Option<String> {
+pub(super) fn insert_item(base: &str, path: &[&str], neighbour: Option<&str>, item: &str) -> Option<String> {
     let names = group_names(&root(base)?, path);
     let known = neighbour.filter(|neighbour| names.iter().any(|name| name == neighbour));
     let range = item_range(base, path, known.or(names.first().map(String::as_str))?)?;

@@ -6,19 +6,24 @@ use std::fmt;
 
 use domain::{ClusterName, PlanDigest};
 use jiff::Timestamp;
-use policy::{GivenApproval, Means, Override, Person};
+use policy::{GivenApproval, GivenTick, Means, Override, Person};
 use rollout::{ApprovalScope, Retry};
 
 /// To what a commit answers.
 pub const ANSWER: &str = "Stepgate-Answer";
 /// By whom a proposal was approved.
 const APPROVED_BY: &str = "Stepgate-Approved-By";
+/// Which box of the check list was ticked, and by whom: `NAME by Somebody <address>`.
+const TICKED: &str = "Stepgate-Ticked";
 /// Who let something through that the rules would have held.
 const OVERRIDE_BY: &str = "Stepgate-Override-By";
 /// Why.
 const OVERRIDE_REASON: &str = "Stepgate-Override-Reason";
 /// What was missing then.
 const MISSING: &str = "Stepgate-Missing";
+
+/// Where somebody said it, and who knew them there.
+const SAID_ON: &str = "Stepgate-Said-On";
 
 /// Which attempt at a stage somebody wants, who, and by which comment.
 const RETRY: &str = "Stepgate-Retry";
@@ -64,6 +69,16 @@ pub fn paragraph(subjects: &[&Subject], approvers: &[String], overriding: Option
     text
 }
 
+/// The last paragraph of a commit that ticks a box of the check list.
+pub fn tick_paragraph(subject: &Subject, name: &str, by: &str) -> String {
+    format!("{ANSWER}: {subject}\n{TICKED}: {} by {by}\n", one_line(name))
+}
+
+/// A line more of that paragraph: where it was said, if not by the commit itself.
+pub fn said_on(place: Option<&str>) -> String {
+    place.map(|place| format!("{SAID_ON}: {}\n", one_line(place))).unwrap_or_default()
+}
+
 /// The last paragraph of a commit that wants another attempt.
 pub fn retry_paragraph(subject: &Subject, attempt: u32, by: &str, place: Option<&str>) -> String {
     let place = place.map(|place| format!("{RETRY_PLACE}: {}\n", one_line(place))).unwrap_or_default();
@@ -75,6 +90,8 @@ pub fn retry_paragraph(subject: &Subject, attempt: u32, by: &str, place: Option<
 pub enum Word {
     /// It is approved.
     Approved(GivenApproval),
+    /// A box is ticked.
+    Ticked(GivenTick),
     /// It is let through all the same.
     Overridden(Override),
     /// It is to be committed once more.
@@ -105,6 +122,11 @@ pub fn read(message: &str, author: &str, at: Timestamp, subject: &Subject) -> Ve
         let (stage, who, place) = (stage.clone(), author.clone(), values(RETRY_PLACE).next().map(str::to_owned));
         words.push(Word::Retried(Retry { stage, plan: plan.clone(), attempt, who, at, place }));
     }
+    let ticked = values(TICKED).filter_map(|value| value.split_once(" by ")).filter(|(_, by)| of_author(by));
+    words.extend(ticked.map(|(name, _)| {
+        let (name, who, plan) = (name.to_owned(), author.clone(), plan.clone());
+        Word::Ticked(GivenTick { name, who, plan, at: Some(at), means: Means::Command })
+    }));
     if values(APPROVED_BY).any(of_author) {
         let given = GivenApproval { who: author.clone(), plan: plan.clone(), at: Some(at), means: Means::Command };
         words.push(Word::Approved(given));
@@ -149,6 +171,15 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_ticks_a_box_for_its_author_alone() {
+        let text = format!("Tick\n\n{}", tick_paragraph(&subject(), "dashboards", "Alice <alice@x.org>"));
+        let words = read(&text, "Alice <alice@x.org>", Timestamp::UNIX_EPOCH, &subject());
+        let [Word::Ticked(tick)] = words.as_slice() else { panic!("{words:?}") };
+        assert_eq!((tick.name.as_str(), tick.who.to_string().as_str()), ("dashboards", "Alice <alice@x.org>"));
+        assert_eq!(read(&text, "Bob <bob@x.org>", Timestamp::UNIX_EPOCH, &subject()), []);
+    }
+
+    #[test]
     fn a_reason_cannot_pass_for_somebodys_word() {
         let reason = format!("it burns\n{APPROVED_BY}: Alice <alice@x.org>");
         let missing = ["1 of 2 approvals".to_owned()];
@@ -157,5 +188,13 @@ mod tests {
         let words = read(&text, "Alice <alice@x.org>", Timestamp::UNIX_EPOCH, &subject());
         let [Word::Overridden(overridden)] = words.as_slice() else { panic!("{words:?}") };
         assert!(overridden.reason.starts_with("it burns ") && overridden.missing == missing, "{overridden:?}");
+    }
+
+    #[test]
+    fn a_place_is_told_and_speaks_for_nobody() {
+        let place = format!("dashboard\n{APPROVED_BY}: Alice <alice@x.org>");
+        let text = format!("Approve\n\n{}{}", paragraph(&[&subject()], &[], None), said_on(Some(&place)));
+        assert!(text.contains(&format!("\n{SAID_ON}: dashboard ")), "{text}");
+        assert_eq!(read(&text, "Alice <alice@x.org>", Timestamp::UNIX_EPOCH, &subject()), []);
     }
 }

@@ -1,14 +1,16 @@
 //! Real clusters, through their API servers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::CommitId;
+use domain::{CommitId, RolloutId};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use policy::InjectionRule;
+use rollout::dump::{Dump, compare};
 use rollout::{
-    BackupFailure, BackupReport, EtcdAct, Expectation, FluxObservation, FluxReference, Identification, MarkChange,
-    ObjectReference, Observation, WorkloadObservation,
+    BackupFailure, BackupReport, ClusterAct, EtcdAct, Expectation, FargateWorkload, FluxObservation, FluxReference,
+    Identification, LoginSource, MarkChange, ObjectReference, Observation, WorkloadObservation,
 };
 use serde_json::json;
 
@@ -16,41 +18,53 @@ pub use crate::client::connection::{
     Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND,
 };
 pub use crate::client::error::{FieldConflict, RequestError};
-pub use crate::client::review::{Permit, review};
+pub use crate::client::review::{KnownUser, Permit, known_user, may_on_rollout, review};
 pub use crate::read::emergency::{Emergency, emergencies};
 pub use crate::read::live::{LiveObjects, live_objects};
+pub use crate::read::node_upgrade::node_upgrades;
+pub use crate::read::pull_logins::{PullContent, PullLogin, PullLogins};
+pub use crate::upgrades::{ClusterTurn, UpgradeController, definitions as in_place_definitions};
 pub use crate::watch::watched::ManagementWatches;
 pub use crate::watch::{ChangeScope, Changes};
 pub use crate::write::apply::{ApplyConflict, ApplyError};
 pub use crate::write::backup::{
-    Backup, BackupError, BackupHeader, BackupIdentity, BackupPlace, BackupRecipient, BackupRegistry, SavedCluster,
-    SavedFile, newest_whole, read_backup, read_pulled,
+    Backup, BackupError, BackupHeader, BackupIdentity, BackupPlace, BackupRecipient, BackupRegistry, DumpMoment,
+    SavedCluster, SavedFile, WrittenDump, kept_dump, newest_whole, read_backup, read_dump_file, read_pulled,
 };
+pub use crate::write::certificate::{CertificateError, CertificateSecret, ServedCertificate};
+pub use crate::write::cluster_act::end_expired as end_expired_of_clusters;
 pub use crate::write::leadership::Leadership;
 pub use crate::write::lease::{Holder, Lease};
 pub use crate::write::machine_order::end_expired as end_expired_marks;
 pub use crate::write::pause::{Paused, end_expired};
 pub use crate::write::restore::{
-    ComparedObject, Comparison, Restore, RestoreError, RestoreOptions, Restored, SavedState,
+    ComparedObject, Comparison, Restore, RestoreError, RestoreOptions, Restored, SavedState, with_certificates_of,
 };
 pub use crate::write::rollout_resource::{Projection, RolloutView, rollout_definition};
 
+use crate::client::concurrent::concurrently;
 use crate::client::identity;
 use crate::client::kind::KUSTOMIZATION;
 pub use crate::objects::PauseLease;
+use crate::read::api_requests::ApiCounters;
+use crate::read::dump;
 use crate::read::found;
 use crate::read::observe;
+use crate::read::pull_logins;
 use crate::read::workload::Own;
 use crate::watch::watched::Watched;
 use crate::write::apply;
 use crate::write::backup;
+use crate::write::cluster_act;
 use crate::write::etcd;
+use crate::write::force::{self, ForceRequest};
 use crate::write::machine_order;
 use crate::write::pause;
+use crate::write::restart;
 use crate::write::rollout_resource;
 use crate::{
     ApplyReport, ApplyRequest, ApplyServer, ApplySet, BackupRequest, Cluster, ClusterError, ClusterReference,
-    FoundObjects, Freshness, ManagementReference, NotedCommit, ObserveRequest,
+    DumpRequest, FoundObjects, Freshness, KeptDump, ManagementReference, NotedCommit, ObserveRequest,
 };
 
 /// The annotation by which Flux is asked to reconcile at once.
@@ -81,6 +95,7 @@ pub struct KubernetesCluster {
 pub(crate) struct Memory {
     pub(crate) applied: Mutex<BTreeMap<FluxReference, Applied>>,
     pub(crate) backup: Mutex<KnownBackup>,
+    pub(crate) api_counters: ApiCounters,
 }
 
 /// What is known of backups.
@@ -214,6 +229,31 @@ impl KubernetesCluster {
         Ok(backup::Subject { cluster, management: self.management.identity().await? })
     }
 
+    /// The dump of a rollout at a moment, taken where there is none yet.
+    async fn kept(&self, request: &DumpRequest<'_>) -> Result<KeptDump, ClusterError> {
+        let DumpRequest { rollout, moment, before, rules, at } = request;
+        let (place, name) = (&self.backups, self.reference.name.as_str());
+        let known = moment.noted(place, rollout);
+        let (digest, dump) = match known.map(|digest| (kept_dump(place, name, &digest), digest)) {
+            Some((Ok(dump), digest)) => (digest, dump),
+            Some((Err(_), _)) | None => {
+                let dump = self.dump(rules, *at).await?;
+                let unwritten =
+                    |error: serde_json::Error| BackupError::File { path: place.folder.clone(), source: error.into() };
+                let written = WrittenDump::of(&dump).map_err(unwritten)?;
+                written.keep(place, name)?;
+                moment.write_note(place, rollout, &written.digest)?;
+                (written.digest, dump)
+            }
+        };
+        let of_before = before.map(str::to_owned).or_else(|| DumpMoment::Before.noted(place, rollout));
+        let comparison = match (moment, of_before) {
+            (DumpMoment::After, Some(before)) => Some(compare(&kept_dump(place, name, &before)?, &dump)),
+            (DumpMoment::After, None) | (DumpMoment::Before, _) => None,
+        };
+        Ok(KeptDump { digest, comparison })
+    }
+
     async fn saved(&self, request: &BackupRequest) -> Result<BackupReport, BackupError> {
         backup::back_up(&self.management, &self.backups, self.subject().await?, request).await
     }
@@ -298,6 +338,27 @@ impl Cluster for KubernetesCluster {
         })
     }
 
+    fn restart<'a>(
+        &'a self,
+        workload: &'a FargateWorkload,
+        rollout: &'a RolloutId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(async move {
+            self.may_be_written("restart what runs on Fargate").await?;
+            let own = self.own.connect(&self.management).await?.connection;
+            Ok(restart::restart(&own, workload, rollout, at).await?)
+        })
+    }
+
+    fn force<'a>(&'a self, request: &'a ForceRequest<'a>) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(async move {
+            self.may_be_written("delete a pod past its budget").await?;
+            let own = self.own.connect(&self.management).await?.connection;
+            Ok(force::force(&own, request).await?)
+        })
+    }
+
     fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
         // What was applied without Flux stands in the place of its Kustomizations, which may still be there and are behind then.
         let is_applied = !self.memory.applied.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
@@ -312,6 +373,30 @@ impl Cluster for KubernetesCluster {
         if let Some(watched) = &self.watched {
             watched.rest(&self.management, kustomizations);
         }
+    }
+
+    fn dump<'a>(&'a self, rules: &'a [InjectionRule], at: Timestamp) -> BoxFuture<'a, Result<Dump, ClusterError>> {
+        Box::pin(async move {
+            let identity = self.identify().await.proven().cloned();
+            let own = self.own.connect(&self.management).await?.connection;
+            let subject = dump::Subject { cluster: self.reference.name.clone(), identity, at };
+            Ok(dump::take(&own, subject, rules).await?)
+        })
+    }
+
+    fn pull_logins<'a>(
+        &'a self,
+        sources: &'a BTreeSet<LoginSource>,
+        namespaces: &'a [String],
+    ) -> BoxFuture<'a, Result<PullLogins, ClusterError>> {
+        Box::pin(async move {
+            let own = self.own.connect(&self.management).await?.connection;
+            Ok(pull_logins::read(&self.management, &own, sources, namespaces).await)
+        })
+    }
+
+    fn keep_dump<'a>(&'a self, request: &'a DumpRequest<'a>) -> BoxFuture<'a, Result<KeptDump, ClusterError>> {
+        Box::pin(self.kept(request))
     }
 
     fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
@@ -343,6 +428,13 @@ impl Cluster for KubernetesCluster {
         })
     }
 
+    fn act<'a>(&'a self, act: &'a ClusterAct, _: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(async move {
+            self.may_be_paused("make machines anew").await?;
+            Ok(cluster_act::act(&self.management, act).await?)
+        })
+    }
+
     fn nudge<'a>(
         &'a self,
         kustomizations: &'a [FluxReference],
@@ -356,7 +448,7 @@ impl Cluster for KubernetesCluster {
             let resource = KUSTOMIZATION.resource(version);
             let get = |known: &'a FluxReference| self.management.get(&resource, Some(&known.namespace), &known.name);
             let mut sources = BTreeMap::new();
-            for found in observe::several(kustomizations.iter().map(get).collect()).await {
+            for found in concurrently(kustomizations.iter().map(get).collect()).await {
                 sources.extend(found?.and_then(|object| observe::source_of(&object)));
             }
             for (source, kind) in sources {

@@ -6,6 +6,7 @@
 //! Architecture Invariant: types of the Kubernetes client stay in this package.
 
 mod client;
+pub mod eksctl;
 pub mod kubernetes;
 mod objects;
 mod read;
@@ -14,10 +15,11 @@ mod reference;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
+mod upgrades;
 mod watch;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,14 +27,16 @@ use std::time::Duration;
 use domain::{ClusterName, CommitId, RepoPath, RolloutId};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use policy::DataPattern;
+use policy::{DataPattern, InjectionRule};
+use rollout::dump::{Comparison, Dump};
 use rollout::{
-    BackupReport, Expectation, FluxObservation, FluxReference, Identification, MarkChange, ObjectReference,
-    Observation, WorkloadObservation,
+    BackupReport, Expectation, FargateWorkload, FluxObservation, FluxReference, Identification, LoginSource,
+    MarkChange, ObjectReference, Observation, WorkloadObservation,
 };
 use serde_json::Value;
 
-use self::kubernetes::{PauseLease, Paused};
+use self::kubernetes::{DumpMoment, PauseLease, Paused, PullLogins};
+pub use crate::write::force::ForceRequest;
 pub use reference::{ClusterReference, ManagementReference, Manager};
 
 /// What a reading is for.
@@ -60,6 +64,30 @@ pub enum Freshness {
     /// From the cluster, a short while after a reading in which everything held. Who says "done" said it then, before anything that is asked
     /// for now: the order of these answers tells nothing, and there is none.
     Again,
+}
+
+/// What a dump is for.
+#[derive(Debug, Clone)]
+pub struct DumpRequest<'a> {
+    /// The rollout.
+    pub rollout: &'a RolloutId,
+    /// At which moment of it.
+    pub moment: DumpMoment,
+    /// Digest of the dump to compare it with.
+    pub before: Option<&'a str>,
+    /// Sidecars that are looked for besides those that are known.
+    pub rules: &'a [InjectionRule],
+    /// The time by the caller's clock.
+    pub at: Timestamp,
+}
+
+/// A dump that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptDump {
+    /// Its digest, `sha256:…`.
+    pub digest: String,
+    /// What differs from the one before; none where there is none to compare it with.
+    pub comparison: Option<Comparison>,
 }
 
 /// What a backup is for, and how many are to be kept.
@@ -344,6 +372,27 @@ pub trait Cluster: Send + Sync {
     /// Nothing is waited for any more: of all changes, only that Flux fails at one of these Kustomizations, or no more, need be told.
     fn rest(&self, _kustomizations: &[FluxReference]) {}
 
+    /// Takes a dump of the cluster itself: what it is like now, without anything secret. These sidecars are looked for
+    /// besides those that are known.
+    fn dump<'a>(&'a self, _: &'a [InjectionRule], _at: Timestamp) -> BoxFuture<'a, Result<Dump, ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("take a dump"))))
+    }
+
+    /// Reads the logins that nodes and pods have for registries, with Secrets of these namespaces alone.
+    fn pull_logins<'a>(
+        &'a self,
+        _sources: &'a BTreeSet<LoginSource>,
+        _namespaces: &'a [String],
+    ) -> BoxFuture<'a, Result<PullLogins, ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("read the logins of pods"))))
+    }
+
+    /// Takes a dump for a rollout and keeps it beside the backups, once: whoever asks again is told of the same one. Of the
+    /// one after a rollout, what differs from the dump of `before` is told, a line each.
+    fn keep_dump<'a>(&'a self, _: &'a DumpRequest<'a>) -> BoxFuture<'a, Result<KeptDump, ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("keep a dump"))))
+    }
+
     /// Saves the Cluster API objects of the cluster and reads them back. Later observations report it, or why it failed.
     fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;
 
@@ -355,6 +404,12 @@ pub trait Cluster: Send + Sync {
         _at: Timestamp,
     ) -> BoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(std::future::ready(Err(ClusterError::Simulated("act on an external etcd"))))
+    }
+
+    /// Does this to a Cluster of Cluster API, where the cluster that it is in is proven to be the one that is meant. Done twice, it is
+    /// as if done once.
+    fn act<'a>(&'a self, _act: &'a rollout::ClusterAct, _at: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("act on a Cluster"))))
     }
 
     /// Commits that objects in the management cluster name of this cluster, whatever they are called: Flux' Kustomizations of its folder, and the
@@ -388,6 +443,21 @@ pub trait Cluster: Send + Sync {
         _at: Timestamp,
     ) -> BoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(std::future::ready(Err(ClusterError::Simulated("mark machines"))))
+    }
+
+    /// Makes the pods of a workload anew, as `kubectl rollout restart` does it, where the cluster is proven to be the one that is meant.
+    fn restart<'a>(
+        &'a self,
+        _workload: &'a FargateWorkload,
+        _rollout: &'a RolloutId,
+        _at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("restart workloads"))))
+    }
+
+    /// Deletes a pod past its budget, which counts it, where the cluster is proven to be the one that is meant.
+    fn force<'a>(&'a self, _request: &'a ForceRequest<'a>) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("delete pods"))))
     }
 
     /// Tells Flux to fetch the source of these Kustomizations now instead of at its next interval.

@@ -47,6 +47,7 @@ impl Cluster for Simulated {
         cluster.ask_for(request.expectations.iter().flat_map(|expectation| match expectation {
             Expectation::Absent { object } => std::slice::from_ref(object).to_vec(),
             Expectation::Verified(verified) => verified.leftovers.clone(),
+            Expectation::Secrets(expected) => expected.secrets.clone(),
             _ => Vec::new(),
         }));
         let observation = match request.freshness {
@@ -65,6 +66,11 @@ impl Cluster for Simulated {
 
     fn act_on_etcd<'a>(&'a self, act: &'a rollout::EtcdAct, at: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
         self.cluster().act_on_etcd(act, at);
+        Box::pin(future::ready(Ok(())))
+    }
+
+    fn act<'a>(&'a self, act: &'a rollout::ClusterAct, at: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.cluster().act(act, at);
         Box::pin(future::ready(Ok(())))
     }
 
@@ -91,7 +97,7 @@ impl Cluster for Simulated {
 #[cfg(test)]
 mod tests {
     use rollout::Reachability;
-    use simulator::{ClusterShape, Etcd, Fault, Injection, Trigger};
+    use simulator::{ClusterShape, Etcd, Fault, Injection, MachineStrategy, Trigger};
 
     use super::*;
 
@@ -118,6 +124,7 @@ mod tests {
             control_plane_replicas: 3,
             worker_groups: Vec::new(),
             etcd: Etcd::Stacked,
+            strategy: MachineStrategy::Rolling,
         };
         let mut cluster = SimulatedCluster::new(&shape, 1, at(0));
         cluster.inject(&Injection { fault: Fault::ApiOutage, from: Trigger::At(at(600)), lasts: None });

@@ -75,6 +75,8 @@ pub enum ProblemCode {
     ExpiredWaiver,
     /// A field differs from what is deployed, and cannot be changed in place.
     ImmutableField,
+    /// Machines that are to be upgraded in place cannot be, as they are described.
+    InPlace,
     /// Upstream changed a field that an overlay sets.
     OverlayConflict,
     /// A cluster names a management cluster or machine configuration that is not in the repository.
@@ -136,6 +138,7 @@ impl fmt::Display for ProblemCode {
             Self::Signature => "signature",
             Self::ExpiredWaiver => "expired-waiver",
             Self::ImmutableField => "immutable-field",
+            Self::InPlace => "in-place",
             Self::OverlayConflict => "overlay-conflict",
             Self::MissingReference => "missing-reference",
             Self::SeveralManagementClusters => "several-management-clusters",

@@ -46,9 +46,16 @@ impl From<PathBuf> for MirrorFolder {
 /// One or more folders, looked through in order; the first that has the file wins.
 ///
 /// A file is only read when it lies below its folder with every symbolic link followed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
     roots: Vec<PathBuf>,
+    maximum_bytes: u64,
+}
+
+impl Default for Mirror {
+    fn default() -> Self {
+        Self { roots: Vec::new(), maximum_bytes: MAXIMUM_BYTES }
+    }
 }
 
 impl Mirror {
@@ -62,7 +69,13 @@ impl Mirror {
             let canonical = root.canonicalize().map_err(error)?;
             if canonical.is_dir() { Ok(canonical) } else { Err(error(io::ErrorKind::NotADirectory.into())) }
         };
-        Ok(Self { roots: roots.into_iter().map(root).collect::<io::Result<_>>()? })
+        Ok(Self { roots: roots.into_iter().map(root).collect::<io::Result<_>>()?, ..Self::default() })
+    }
+
+    /// The same with larger files: programs are larger than manifests.
+    #[must_use]
+    pub fn with_maximum(self, maximum_bytes: u64) -> Self {
+        Self { maximum_bytes, ..self }
     }
 
     /// Whether there is no folder at all.
@@ -75,7 +88,7 @@ impl Mirror {
         let not_found = |searched: String| FetchError::NotFound { uri: uri.to_owned(), searched };
         let place = place.map_err(not_found)?;
         for root in &self.roots {
-            match read_below(root, place.as_path()) {
+            match read_below(root, place.as_path(), self.maximum_bytes) {
                 Ok(bytes) => return Ok(bytes),
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 Err(error) => {
@@ -100,12 +113,12 @@ impl Manifests for Mirror {
     }
 }
 
-fn read_below(root: &Path, relative: &Path) -> io::Result<Vec<u8>> {
+fn read_below(root: &Path, relative: &Path, maximum_bytes: u64) -> io::Result<Vec<u8>> {
     let path = root.join(relative).canonicalize()?;
     if !path.starts_with(root) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "a symbolic link leads out of the mirror"));
     }
-    disk::read(&path, MAXIMUM_BYTES)
+    disk::read(&path, maximum_bytes)
 }
 
 #[cfg(test)]

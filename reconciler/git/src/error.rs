@@ -56,6 +56,14 @@ pub enum GitError {
         /// The repository, without secrets.
         repository: String,
     },
+    /// Nothing has that name, or it is not clear which commit has.
+    #[error("{repository} has no commit `{revision}`")]
+    UnknownRevision {
+        /// The name.
+        revision: String,
+        /// The repository, without secrets.
+        repository: String,
+    },
     /// An object is not in the object store (shallow clone, lost pack, unknown commit).
     #[error("object {id} is missing while reading {what}")]
     MissingObject {
@@ -275,6 +283,7 @@ impl GitError {
             | Self::UnbornBranch { .. }
             | Self::MissingBranch { .. }
             | Self::DetachedHead { .. }
+            | Self::UnknownRevision { .. }
             | Self::MissingObject { .. }
             | Self::CorruptObject { .. }
             | Self::MissingPath { .. }
@@ -304,6 +313,7 @@ impl GitError {
             Self::UnbornBranch { .. } => "unborn-branch",
             Self::MissingBranch { .. } => "missing-branch",
             Self::DetachedHead { .. } => "detached-head",
+            Self::UnknownRevision { .. } => "unknown-revision",
             Self::MissingObject { .. } => "missing-object",
             Self::CorruptObject { .. } => "corrupt-object",
             Self::MissingPath { .. } => "missing-path",
@@ -378,6 +388,10 @@ impl GitError {
                 )
             }
             Self::DetachedHead { .. } => "name the branch with --source-branch, or check one out".to_owned(),
+            Self::UnknownRevision { .. } => {
+                "name a branch, a tag, or a commit by at least four characters of its id; `~2` behind it goes two commits back"
+                    .to_owned()
+            }
             Self::MissingObject { .. } => {
                 "fetch the whole history (`git fetch --unshallow`) and run `git fsck`; of a remote repository no files above `--repo-limit file-bytes` are \
                  fetched: raise it and remove our copy"

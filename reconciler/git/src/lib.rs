@@ -45,7 +45,7 @@ pub use refs::last_seen::{LastSeen, SeenBy};
 pub use refs::name::{Identity, IdentityError};
 pub use remote::heads::Heads;
 pub use remote::location::{LocationError, RepositoryLocation, RepositoryUrl, Transport};
-pub use remote::progress::Pace;
+pub use remote::progress::{Pace, follow_transfers};
 pub use remote::push::PushOutcome;
 pub use repository::{GitSettings, Repository};
 pub use store::bases::GitBases;

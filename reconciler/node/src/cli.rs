@@ -10,17 +10,22 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::api::Api;
-use crate::credentials::Credentials;
-use crate::file_system::Disk;
+use crate::api::credentials::Credentials;
+use crate::files::file_system::Disk;
+use crate::files::machine;
+use crate::files::manifest::Source;
+use crate::files::root::Root;
+use crate::host::host_namespaces;
+use crate::host::programs::HostPrograms;
 use crate::journal::{Journal, Role};
-use crate::manifest::Source;
-use crate::programs::HostPrograms;
-use crate::root::Root;
 use crate::run::{Ended, Node};
 use crate::step::Step;
 use crate::steps::status;
 use crate::version::KubernetesVersion;
 use crate::work::Choices;
+
+/// As shells say that a program could not be started.
+const NOT_STARTED: u8 = 127;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, and may be called again; 2 wrong arguments; 3 refused, and nothing was begun; \
      4 failed, and is not tried again.";
@@ -40,7 +45,7 @@ struct Global {
     /// Where the root of the node is.
     #[arg(long, global = true, value_name = "DIR", default_value = "/")]
     root: PathBuf,
-    /// Run the node's programs by nsenter: this is a container that sees the processes of the node.
+    /// Run the node's programs in the namespaces of its first process: this is a container that sees the processes of the node.
     #[arg(long, global = true)]
     enter_host: bool,
     /// The way to the API server; by default the service account of the Pod.
@@ -80,6 +85,9 @@ enum Verb {
         /// The folder of the release, with its manifest.json.
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
+        /// A folder with a files.json: what the machine has to have besides.
+        #[arg(long, value_name = "DIR")]
+        files: Option<PathBuf>,
         /// What the node does for its cluster.
         #[arg(long)]
         role: Role,
@@ -124,6 +132,13 @@ enum Verb {
     Uncordon(Target),
     /// Undoes everything in reverse order, with proof.
     Rollback(Target),
+    /// Becomes a program of the node, from a container that sees the processes of the node.
+    #[command(hide = true, name = host_namespaces::VERB)]
+    Enter {
+        /// The program and its arguments.
+        #[arg(required = true, last = true)]
+        command: Vec<OsString>,
+    },
     /// Tells what was done.
     Status {
         /// The journal, as it is.
@@ -131,6 +146,9 @@ enum Verb {
         json: bool,
     },
 }
+
+/// Where kubelet looks for what a container says at its end.
+const TERMINATION_LOG: &str = "/dev/termination-log";
 
 /// Does what the arguments say.
 #[must_use]
@@ -142,8 +160,20 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    if let Verb::Enter { command } = &cli.verb
+        && let [program, arguments @ ..] = command.as_slice()
+    {
+        let error = host_namespaces::enter(program, arguments);
+        let _nowhere_to_tell = writeln!(io::stderr(), "{error}");
+        return ExitCode::from(NOT_STARTED);
+    }
+    let is_step = !matches!(cli.verb, Verb::Status { .. });
     match call(cli) {
         Ok(told) => {
+            // Kubernetes keeps it with the container; of one that failed it keeps the last lines.
+            if is_step && variable("POD_NAME").is_some() {
+                let _nowhere_to_tell = std::fs::write(TERMINATION_LOG, told.trim_end());
+            }
             let _nowhere_to_tell = writeln!(io::stdout(), "{}", told.trim_end());
             ExitCode::SUCCESS
         }
@@ -181,11 +211,13 @@ fn call(cli: Cli) -> Result<String, Ended> {
         is_anew: global.anew,
     };
     let (step, target) = match cli.verb {
-        Verb::Copy { from, role, node: name, .. } => {
+        Verb::Copy { from, files, role, node: name, .. } => {
             let source = Source::read(&from).map_err(|error| refused(anyhow!(error)))?;
+            let files = files.map_or_else(|| Ok(Vec::new()), |folder| machine::read(&folder));
+            let files = files.map_err(|error| refused(anyhow!(error)))?;
             let name = name.or_else(|| variable("NODE_NAME")).map_or_else(|| host_name(&root), Ok).map_err(refused)?;
             let name = node_name(&name).map_err(|error| refused(anyhow!(error)))?;
-            return node.copy(&source, name, role);
+            return node.copy(&source, &files, name, role);
         }
         Verb::Rollback(target) => return node.rollback(&target.target),
         Verb::Containerd(target) => (Step::Containerd, target),
@@ -195,7 +227,7 @@ fn call(cli: Cli) -> Result<String, Ended> {
         Verb::Kubelet(target) => (Step::Kubelet, target),
         Verb::Verify(target) => (Step::Verify, target),
         Verb::Uncordon(target) => (Step::Uncordon, target),
-        Verb::Status { .. } => return Ok(String::new()),
+        Verb::Status { .. } | Verb::Enter { .. } => return Ok(String::new()),
     };
     node.step(step, &target.target)
 }

@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::files::digest::Digest;
+use crate::files::manifest::{Component, ReleaseImage};
+use crate::files::root::{NodePath, Root};
 use crate::files::{Files, Found, STATE};
-use crate::manifest::{Component, ReleaseImage};
-use crate::root::{NodePath, Root};
 use crate::step::{MOST_ATTEMPTS, Step};
 use crate::version::KubernetesVersion;
 

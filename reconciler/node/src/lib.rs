@@ -6,28 +6,14 @@
 
 pub mod api;
 pub mod cli;
-pub mod credentials;
-pub mod digest;
-mod etcd;
-pub mod executable;
-pub mod file_system;
 pub mod files;
-mod images;
+pub mod host;
 pub mod journal;
-mod lock;
-pub mod manifest;
-pub mod node_object;
-mod pods;
-pub mod programs;
 mod proof;
-pub mod root;
 pub mod run;
-mod services;
-mod static_pods;
 pub mod step;
 mod steps;
 pub mod version;
-mod virtual_address;
 mod work;
 
 pub use steps::status;

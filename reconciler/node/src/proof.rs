@@ -6,12 +6,12 @@ use anyhow::bail;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::digest::Digest;
-use crate::node_object;
-use crate::pods;
-use crate::root::Root;
-use crate::services::{Service, boot_id, digest_of_process, service};
-use crate::static_pods::{self, CONTROL_PLANE, StaticPod};
+use crate::api::node_object;
+use crate::api::pods;
+use crate::files::digest::Digest;
+use crate::files::root::Root;
+use crate::host::services::{Service, boot_id, digest_of_process, service};
+use crate::host::static_pods::{self, CONTROL_PLANE, StaticPod};
 use crate::version::KubernetesVersion;
 use crate::work::Work;
 

@@ -4,13 +4,14 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::api::Api;
-use crate::file_system::FileSystem;
 use crate::files::Files;
+use crate::files::file_system::FileSystem;
+use crate::files::machine::MachineFile;
+use crate::files::manifest::{Component, Source};
+use crate::files::root::Root;
+use crate::host::lock::Lock;
+use crate::host::programs::Programs;
 use crate::journal::{Journal, Record, Role, State};
-use crate::lock::Lock;
-use crate::manifest::{Component, Source};
-use crate::programs::Programs;
-use crate::root::Root;
 use crate::step::{MOST_ATTEMPTS, Step};
 use crate::steps::{self, copy, rollback};
 use crate::version::KubernetesVersion;
@@ -79,39 +80,45 @@ impl Node<'_> {
     ///
     /// # Errors
     /// Whatever forbids it, or went wrong.
-    pub fn copy(&self, source: &Source, node: String, role: Role) -> Result<String, Ended> {
+    pub fn copy(&self, source: &Source, files: &[MachineFile], node: String, role: Role) -> Result<String, Ended> {
         let _lock = Lock::take(self.root, LOCK).map_err(refused)?;
         let old = Journal::load(self.root).map_err(refused)?;
         let same = |old: &Journal| {
             old.target.manifest == source.sha256 && old.target.kubernetes_version == source.manifest.kubernetes_version
         };
+        let leads_to = |old: &Journal, file: &MachineFile| {
+            old.files.iter().any(|known| known.path == file.path && known.after == file.wanted)
+        };
         let mut kept = None;
-        if let Some(old) = old {
+        if let Some(mut old) = old {
             if old.has_changed_the_node() && !old.is_complete() && !old.is_rolled_back() {
                 if !same(&old) || old.rollback.is_some() {
                     let target = &old.target.kubernetes_version;
                     return Err(refused(format!("the upgrade to {target} is not over: finish it, or roll it back")));
                 }
-                return self.again(old, source);
+                let limit = Step::Copy.time_limit();
+                copy::take_up(&self.host(limit), &mut old, files).map_err(refused)?;
+                return self.again(old, source, files);
             }
-            if old.is_complete() && same(&old) && self.is_as_installed(&old).map_err(refused)? {
+            let is_of_files = files.iter().all(|file| leads_to(&old, file));
+            if old.is_complete() && same(&old) && is_of_files && self.is_as_installed(&old).map_err(refused)? {
                 return Ok(format!("the node is at {} already", old.target.kubernetes_version));
             }
             if same(&old) && !old.is_rolled_back() && !old.is_complete() {
                 kept = old.steps.get(&Step::Copy).cloned();
             }
         }
-        let begin = copy::Begin { source, node, role };
+        let begin = copy::Begin { source, files, node, role };
         let mut journal = copy::survey(&self.host(Step::Copy.time_limit()), begin).map_err(refused)?;
         if let Some(record) = kept {
             let _none = journal.steps.insert(Step::Copy, record);
         }
-        self.again(journal, source)
+        self.again(journal, source, files)
     }
 
-    fn again(&self, journal: Journal, source: &Source) -> Result<String, Ended> {
+    fn again(&self, journal: Journal, source: &Source, files: &[MachineFile]) -> Result<String, Ended> {
         let mut work = self.work(journal, Step::Copy.time_limit());
-        self.attempt(&mut work, Step::Copy, |work| copy::perform(work, source))
+        self.attempt(&mut work, Step::Copy, |work| copy::perform(work, source, files))
     }
 
     fn is_as_installed(&self, journal: &Journal) -> anyhow::Result<bool> {
@@ -154,7 +161,9 @@ impl Node<'_> {
         }
         let is_done = match step {
             Step::Copy | Step::Verify | Step::Uncordon => false,
-            Step::Containerd => work.is_installed(Component::Containerd)?,
+            Step::Containerd => {
+                work.is_installed(Component::Registries)? && work.is_installed(Component::Containerd)?
+            }
             Step::CniPlugins => work.is_installed(Component::CniPlugins)?,
             // Once kubelet may have been replaced, Pods are on their way back, or are.
             Step::Drain => work.journal.record(Step::Kubelet).started.is_some(),

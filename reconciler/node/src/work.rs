@@ -7,12 +7,12 @@ use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 
 use crate::api::Api;
-use crate::file_system::FileSystem;
+use crate::files::file_system::FileSystem;
+use crate::files::manifest::Component;
+use crate::files::root::{NodePath, Root};
 use crate::files::{Files, STATE};
+use crate::host::programs::{Call, Programs};
 use crate::journal::{FileRecord, Journal};
-use crate::manifest::Component;
-use crate::programs::{Call, Programs};
-use crate::root::{NodePath, Root};
 use crate::version::KubernetesVersion;
 
 /// What the caller chooses, beside the target.
@@ -135,6 +135,15 @@ impl Work<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// The program of this name, before the upgrade and now, for whoever asks later what was done.
+    #[must_use]
+    pub fn told_of_program(&self, component: Component, name: &str) -> String {
+        let files = self.component(component);
+        let Some(file) = files.iter().find(|file| file.path.name() == name) else { return String::new() };
+        let before = file.before.map_or_else(|| "none".to_owned(), |found| found.sha256.to_string());
+        format!("; {name} {before} to {}", file.after.sha256)
     }
 
     /// Puts the files of a component in their places. Returns how many were changed.

@@ -167,6 +167,7 @@ mod tests {
             risks: Vec::new(),
             one_way: one_way.iter().map(|line| (*line).to_owned()).collect(),
             machines: 0,
+            uncounted_machines: false,
             before: None,
             after: None,
             expectations: Vec::new(),

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use bundles::{Bundles, Locks};
 use domain::ClusterName;
 use domain::{Problem, ProblemCode, Scope};
-use overlays::{BundleFile, ClusterSpec, ComponentName, Fleet, ObjectSummary, RenderedCluster, RenderedTree};
+use overlays::{
+    BundleFile, ClusterKind, ClusterSpec, ComponentName, Fleet, ObjectSummary, RenderedCluster, RenderedTree,
+};
 use policy::Apply;
 use rollout::{Block, ComponentChange, FluxReference, StageName};
 
 use crate::changes;
+use crate::eksctl;
 use crate::stage_tree::{SpecificationStep, StageTree};
 use crate::support::{self, NewRelease};
 
@@ -23,7 +26,7 @@ pub fn blocks(
     missing: Option<Block>,
 ) -> Vec<Block> {
     let mut blocks: Vec<Block> = fleet.blocking(&cluster.name).into_iter().map(block).collect();
-    match cluster.not_rolled_out() {
+    match cluster.not_rolled_out(&fleet.policy) {
         // Nothing can be recorded of it, so that nothing is says no more.
         Some((message, help)) => blocks.push(Block {
             code: ProblemCode::NotRolledOut.to_string(),
@@ -72,7 +75,14 @@ pub fn block(problem: &Problem) -> Block {
 /// The cluster as its deployed files specify it.
 pub fn deployed_cluster(deployed: &RenderedTree, cluster: &ClusterSpec) -> Option<ClusterSpec> {
     let fleet = overlays::read_fleet(&deployed.below(ComponentName::Cluster.directory()));
-    fleet.clusters.into_iter().find(|found| found.name == cluster.name)
+    // By itself, a cluster of eksctl is not told from one of another region.
+    let name = |node: &yaml::Node| node.at(&["metadata", "name"]).and_then(yaml::Node::as_str).map(str::to_owned);
+    let is_it = |found: &ClusterSpec| match cluster.kind {
+        ClusterKind::Eksctl => found.kind == cluster.kind && name(&found.node) == name(&cluster.node),
+        _ => found.name == cluster.name,
+    };
+    let found = fleet.clusters.into_iter().find(is_it)?;
+    Some(ClusterSpec { name: cluster.name.clone(), ..found })
 }
 
 /// The steps from the deployed specification to the rendered one.
@@ -97,7 +107,7 @@ pub fn specification_steps_back(
 }
 
 fn step(of: overlays::ClusterStage) -> SpecificationStep {
-    SpecificationStep { stage: of.stage, tree: of.tree, moves_control_plane: of.moves_control_plane }
+    SpecificationStep { stage: of.stage, tree: of.tree, moves: of.moves }
 }
 
 /// The worker groups that a new release of EKS-D rolls together with the control plane.
@@ -169,8 +179,16 @@ pub fn without_namespace(fleet: &Fleet, parts: &[StageTree]) -> Vec<String> {
     parts.iter().flat_map(told).collect()
 }
 
-/// The cluster's Flux Kustomizations by the directory that they apply.
-pub fn kustomizations(rendered: &RenderedCluster, cluster: &ClusterName) -> BTreeMap<String, FluxReference> {
+/// The cluster's Flux Kustomizations by the directory that they apply; none where somebody's pipeline applies it.
+pub fn kustomizations(
+    fleet: &Fleet,
+    spec: &ClusterSpec,
+    rendered: &RenderedCluster,
+    cluster: &ClusterName,
+) -> BTreeMap<String, FluxReference> {
+    if eksctl::is_applied_elsewhere(&fleet.policy, spec) {
+        return BTreeMap::new();
+    }
     let Some(Ok(objects)) = rendered.components.get(&ComponentName::FluxObjects) else {
         // Without Flux the names only tell the directories apart.
         let reference = |directory: &str| FluxReference {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use overlays::ObjectSummary;
 use rollout::check::PlannedImage;
-use rollout::{ObjectReference, StageName};
+use rollout::{LoginSource, ObjectReference, StageName};
 use yaml::Node;
 
 use crate::stage_tree::StageTree;
@@ -18,7 +18,7 @@ pub fn images(parts: &[StageTree]) -> Vec<PlannedImage> {
     let is_of_machines = |part: &&StageTree| matches!(part.stage.name, StageName::ControlPlane | StageName::Workers(_));
     let rolls = parts.iter().filter(is_of_machines).any(StageTree::is_moved);
     let specification: Vec<Node> = parts.iter().filter(|part| part.component.is_none()).flat_map(nodes).collect();
-    let mirrors = mirrors(&specification);
+    let mirrors = Mirrors { of_registries: mirrors(&specification), logins: mirror_logins(&specification) };
     let mut found: BTreeMap<String, PlannedImage> = BTreeMap::new();
     for part in parts.iter().filter(|part| part.component.is_some() && (rolls || part.is_moved())) {
         // The objects of a part that nothing changes are not gathered.
@@ -38,12 +38,41 @@ fn nodes(part: &StageTree) -> Vec<Node> {
     files.flat_map(|(_, bytes)| overlays::objects_of(bytes)).collect()
 }
 
-fn add(
-    found: &mut BTreeMap<String, PlannedImage>,
-    objects: impl Iterator<Item = ObjectSummary>,
-    mirrors: &BTreeMap<String, String>,
-) {
+/// Where nodes pull from instead of the registries themselves, and the logins that they have there.
+struct Mirrors {
+    of_registries: BTreeMap<String, String>,
+    logins: BTreeSet<LoginSource>,
+}
+
+/// The namespace of what names none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+fn namespace_of(object: &ObjectSummary) -> &str {
+    object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
+}
+
+/// Where kubelets find logins for the pods of an object: the Secrets that these name, else those of their `ServiceAccount`,
+/// in the target tree (`accounts`) and in the cluster.
+fn logins(object: &ObjectSummary, accounts: &BTreeMap<(String, String), Vec<String>>) -> BTreeSet<LoginSource> {
+    let Some(account) = &object.service_account else { return BTreeSet::new() };
+    let namespace = namespace_of(object).to_owned();
+    let secret = |name: &String| LoginSource::Secret { namespace: namespace.clone(), name: name.clone() };
+    if !object.pull_secrets.is_empty() {
+        return object.pull_secrets.iter().map(secret).collect();
+    }
+    let named = accounts.get(&(namespace.clone(), account.clone())).into_iter().flatten();
+    let live = LoginSource::ServiceAccount { namespace: namespace.clone(), name: account.clone() };
+    named.map(secret).chain([live]).collect()
+}
+
+fn add(found: &mut BTreeMap<String, PlannedImage>, objects: impl Iterator<Item = ObjectSummary>, mirrors: &Mirrors) {
+    let objects: Vec<ObjectSummary> = objects.collect();
+    let accounts = objects.iter().filter(|object| object.kind == "ServiceAccount");
+    let accounts =
+        accounts.map(|object| ((namespace_of(object).to_owned(), object.name.clone()), object.pull_secrets.clone()));
+    let accounts: BTreeMap<(String, String), Vec<String>> = accounts.collect();
     for object in objects {
+        let logins = logins(&object, &accounts);
         for image in &object.images {
             let known = found.entry(image.clone()).or_insert_with(|| PlannedImage {
                 image: image.clone(),
@@ -53,11 +82,14 @@ fn add(
                     namespace: object.namespace.clone(),
                     name: object.name.clone(),
                 },
-                mirror: mirrored(image, mirrors),
+                mirror: mirrored(image, &mirrors.of_registries),
                 architectures: object.architectures.clone(),
-                has_pull_secrets: object.has_pull_secrets,
+                logins: BTreeSet::new(),
             });
-            known.has_pull_secrets |= object.has_pull_secrets;
+            known.logins.extend(logins.iter().cloned());
+            if known.mirror.is_some() {
+                known.logins.extend(mirrors.logins.iter().cloned());
+            }
             // Whoever runs on any node needs it for all of them.
             if known.architectures.is_empty() || object.architectures.is_empty() {
                 known.architectures.clear();
@@ -86,26 +118,24 @@ fn static_pods(node: &Node) -> Vec<ObjectSummary> {
         kind: kind.clone(),
         namespace: namespace.clone(),
         name: name.clone(),
+        // No Secret and no account counts for them: kubelets run them before there is an API server.
+        pull_secrets: Vec::new(),
+        service_account: None,
         ..pod
     });
     pods.collect()
 }
 
-/// By registry, where the nodes of an EKS Anywhere cluster pull from instead.
+/// What containerd calls the configuration for every registry that has none of its own.
+const EVERY_OTHER: &str = "_default";
+
+/// By registry, where the nodes pull from instead: of an EKS Anywhere cluster by its mirror, of others by what their bootstrap
+/// configuration tells containerd.
 fn mirrors(specification: &[Node]) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    let mut found: BTreeMap<String, String> = specification.iter().flat_map(told_to_containerd).collect();
     for node in specification {
-        let is_eksa = node.get("apiVersion").and_then(Node::as_str).is_some_and(|it| it.starts_with("anywhere.eks."));
-        let Some(mirror) = node.at(&["spec", "registryMirrorConfiguration"]).filter(|_| is_eksa) else { continue };
+        let Some((mirror, base)) = eksa_mirror(node) else { continue };
         let text = |node: &Node, key: &str| node.get(key).and_then(Node::as_str).unwrap_or_default().to_owned();
-        let endpoint = text(mirror, "endpoint");
-        if endpoint.is_empty() {
-            continue;
-        }
-        let host = if endpoint.contains(':') { format!("[{endpoint}]") } else { endpoint };
-        let number = mirror.get("port").and_then(Node::as_i64).map(|port| port.to_string());
-        let port = number.unwrap_or_else(|| text(mirror, "port"));
-        let base = if port.is_empty() { host } else { format!("{host}:{port}") };
         let namespaces = mirror.get("ociNamespaces").and_then(Node::as_sequence).unwrap_or_default();
         for entry in namespaces {
             let (registry, namespace) = (text(entry, "registry"), text(entry, "namespace"));
@@ -119,9 +149,62 @@ fn mirrors(specification: &[Node]) -> BTreeMap<String, String> {
     found
 }
 
+/// The `registryMirrorConfiguration` of an EKS Anywhere cluster, with its host and port.
+fn eksa_mirror(node: &Node) -> Option<(&Node, String)> {
+    let is_eksa = node.get("apiVersion").and_then(Node::as_str).is_some_and(|it| it.starts_with("anywhere.eks."));
+    let mirror = node.at(&["spec", "registryMirrorConfiguration"]).filter(|_| is_eksa)?;
+    let text = |key: &str| mirror.get(key).and_then(Node::as_str).unwrap_or_default().to_owned();
+    let endpoint = text("endpoint");
+    if endpoint.is_empty() {
+        return None;
+    }
+    let host = if endpoint.contains(':') { format!("[{endpoint}]") } else { endpoint };
+    let number = mirror.get("port").and_then(Node::as_i64).map(|port| port.to_string());
+    let port = number.unwrap_or_else(|| text("port"));
+    Some((mirror, if port.is_empty() { host } else { format!("{host}:{port}") }))
+}
+
+/// The login that EKS Anywhere gives nodes for their mirror, where that asks for one.
+fn mirror_logins(specification: &[Node]) -> BTreeSet<LoginSource> {
+    let asks = |mirror: &Node| mirror.get("authenticate").and_then(Node::as_bool) == Some(true);
+    let mirrors = specification.iter().filter_map(eksa_mirror).filter(|(mirror, _)| asks(mirror));
+    mirrors.map(|(_, host)| LoginSource::Mirror { host }).collect()
+}
+
+/// Registries with the mirror that is asked first, by the files of a KubeadmControlPlane or a `KubeadmConfigTemplate`.
+fn told_to_containerd(node: &Node) -> Vec<(String, String)> {
+    let places = [&["spec", "kubeadmConfigSpec", "files"][..], &["spec", "template", "spec", "files"]];
+    let files = places.iter().filter_map(|path| node.at(path)?.as_sequence()).flatten();
+    let text = |file: &Node, key: &str| file.get(key).and_then(Node::as_str).map(str::to_owned);
+    let of_file = |file: &Node| {
+        let (path, content) = (text(file, "path")?, text(file, "content")?);
+        let registry = path.strip_prefix("/etc/containerd/certs.d/")?.strip_suffix("/hosts.toml")?;
+        Some((registry.to_owned(), first_host(&content)?))
+    };
+    files.filter_map(of_file).collect()
+}
+
+/// The first mirror of a `hosts.toml` (`containerd/docs/hosts.md`), as images name it.
+fn first_host(content: &str) -> Option<String> {
+    let mut lines = content.lines().map(str::trim);
+    let address = lines.find_map(|line| line.strip_prefix("[host.")?.strip_suffix(']'))?.trim_matches(['"', '\'']);
+    let (_, place) = address.split_once("://")?;
+    let is_own_path = |line: &str| {
+        let plain = line.split('#').next().unwrap_or_default().replace(' ', "");
+        plain == "override_path=true"
+    };
+    let overrides = lines.take_while(|line| !line.starts_with("[host.")).any(is_own_path);
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    // Paths of images have no /v2; where the path is not overridden, containerd puts it before.
+    let path = if overrides { path.strip_prefix("v2").unwrap_or(path) } else { path };
+    let path = path.trim_matches('/');
+    Some(if path.is_empty() { host.to_owned() } else { format!("{host}/{path}") })
+}
+
 fn mirrored(image: &str, mirrors: &BTreeMap<String, String>) -> Option<String> {
     let (host, rest) = image.split_once('/')?;
-    mirrors.get(host).map(|place| format!("{place}/{rest}"))
+    let place = mirrors.get(host).or_else(|| mirrors.get(EVERY_OTHER))?;
+    Some(format!("{place}/{rest}"))
 }
 
 #[cfg(test)]
@@ -190,6 +273,47 @@ mod tests {
     }
 
     #[test]
+    fn an_image_is_pulled_where_containerd_is_told_to() {
+        let image = |path: &str, content: &str| {
+            let file = format!("{{path: {path}, content: {}}}", serde_json::to_string(content).unwrap());
+            let template = format!(
+                "apiVersion: bootstrap.cluster.x-k8s.io/v1beta2\nkind: KubeadmConfigTemplate\nmetadata: {{name: md, namespace: \
+                 n}}\nspec: {{template: {{spec: {{files: [{file}]}}}}}}\n"
+            );
+            let found = mirrors(&overlays::objects_of(template.as_bytes()));
+            mirrored("public.ecr.aws/eks/cilium:1", &found)
+        };
+        let hosts = "/etc/containerd/certs.d/public.ecr.aws/hosts.toml";
+        for (path, content, expected) in [
+            (
+                hosts,
+                "server = \"https://public.ecr.aws\"\n[host.\"https://m.example:5000\"]\n",
+                Some("m.example:5000/eks/cilium:1"),
+            ),
+            (
+                hosts,
+                "[host.\"https://h.example/v2/ecr\"]\n  capabilities = [\"pull\"]\n  override_path = true # a project\n",
+                Some("h.example/ecr/eks/cilium:1"),
+            ),
+            (
+                hosts,
+                "[host.\"http://a.example\"]\n[host.\"http://b.example/v2/x\"]\noverride_path = true\n",
+                Some("a.example/eks/cilium:1"),
+            ),
+            (
+                "/etc/containerd/certs.d/_default/hosts.toml",
+                "[host.'https://all.example']\n",
+                Some("all.example/eks/cilium:1"),
+            ),
+            ("/etc/containerd/certs.d/docker.io/hosts.toml", "[host.\"https://m.example\"]\n", None),
+            ("/etc/containerd/config.toml", "[host.\"https://m.example\"]\n", None),
+            (hosts, "server = \"https://public.ecr.aws\"\n", None),
+        ] {
+            assert_eq!(image(path, content).as_deref(), expected, "{path} {content}");
+        }
+    }
+
+    #[test]
     fn an_image_is_pulled_where_the_mirror_of_the_nodes_has_it() {
         let eksa = |mirror: &str| {
             format!(
@@ -218,14 +342,45 @@ mod tests {
             let part = component("", &texts.join("---\n"));
             let objects = nodes(&part).iter().filter_map(ObjectSummary::of).collect();
             let found = images(&[StageTree { objects, ..part }]).remove(0);
-            (found.architectures, found.has_pull_secrets)
+            found.architectures
         };
         let arm = ", nodeSelector: {kubernetes.io/arch: arm64}";
         let terms = ", affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: \
                      [{matchExpressions: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]}]}}}";
-        assert_eq!(of(&[arm]), (vec!["arm64".to_owned()], false));
-        assert_eq!(of(&[arm, terms]), (vec!["amd64".to_owned(), "arm64".to_owned()], false));
-        assert_eq!(of(&[arm, ""]), (vec![], false));
-        assert_eq!(of(&[", imagePullSecrets: [{name: login}]"]), (vec![], true));
+        assert_eq!(of(&[arm]), ["arm64"]);
+        assert_eq!(of(&[arm, terms]), ["amd64", "arm64"]);
+        assert_eq!(of(&[arm, ""]), [""; 0]);
+    }
+
+    #[test]
+    fn logins_are_looked_for_where_kubelets_find_them() {
+        let of = |more: &str, account: &str, mirror: &str| {
+            let part = component("", &format!("{}---\n{account}", workload("public.ecr.aws/x:1", more)));
+            let part = StageTree { objects: nodes(&part).iter().filter_map(ObjectSummary::of).collect(), ..part };
+            let eksa = format!(
+                "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {{name: a}}\nspec: \
+                 {{registryMirrorConfiguration: {mirror}}}\n"
+            );
+            let found = images(&[part, specification(StageName::ControlPlane, &eksa, &eksa)]).remove(0);
+            let shown = |login: LoginSource| match login {
+                LoginSource::Secret { namespace, name } => format!("{namespace}/{name}"),
+                LoginSource::ServiceAccount { namespace, name } => format!("of {namespace}/{name}"),
+                LoginSource::Mirror { host } => format!("of {host}"),
+            };
+            found.logins.into_iter().map(shown).collect::<Vec<_>>()
+        };
+        let account = |name: &str| {
+            format!(
+                "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: {name}, namespace: n}}\nimagePullSecrets: [{{name: own}}]\n"
+            )
+        };
+        assert_eq!(of("", "", "{}"), ["of n/default"]);
+        assert_eq!(of("", &account("default"), "{}"), ["n/own", "of n/default"]);
+        assert_eq!(of(", serviceAccountName: runner", &account("default"), "{}"), ["of n/runner"]);
+        // Whoever names Secrets has none of its account's.
+        assert_eq!(of(", imagePullSecrets: [{name: a}, {name: b}]", &account("default"), "{}"), ["n/a", "n/b"]);
+        let mirror = "{endpoint: m.example, port: 443, authenticate: true}";
+        assert_eq!(of("", "", mirror), ["of n/default", "of m.example:443"]);
+        assert_eq!(of("", "", "{endpoint: m.example, authenticate: false}"), ["of n/default"]);
     }
 }

@@ -90,19 +90,20 @@ impl Specification<'_> {
         if self.cluster.is_management() { ControlPlaneGate::Whole } else { policy.gate }
     }
 
-    /// One of its worker groups.
+    /// One of its worker groups; one that it does not have is to be gone.
     pub fn workers(&self, group: &GroupName) -> Expectation {
         let cluster = self.cluster;
         let known = cluster.worker_groups.iter().find(|known| known.name == group.as_str());
-        let version = match known {
-            Some(known) if known.keeps_its_version() => "",
-            Some(known) => known.kubernetes_version.as_str(),
-            None => cluster.kubernetes_version.as_str(),
+        let Some(known) = known else {
+            return Expectation::WorkersGone {
+                namespace: cluster_api_namespace(cluster),
+                cluster: cluster.name.clone(),
+                group: group.clone(),
+            };
         };
-        let own = known.and_then(|known| {
-            let kind = if known.kind.is_machine_pool() { "MachinePool" } else { "MachineDeployment" };
-            self.object("cluster.x-k8s.io", kind, known.object.as_deref()?)
-        });
+        let version = if known.keeps_its_version() { "" } else { known.kubernetes_version.as_str() };
+        let kind = if known.kind.is_machine_pool() { "MachinePool" } else { "MachineDeployment" };
+        let own = known.object.as_deref().and_then(|name| self.object("cluster.x-k8s.io", kind, name));
         let template = |path: &[&str]| {
             let path: Vec<&str> = ["spec", "template", "spec"].iter().chain(path).copied().collect();
             own.and_then(|own| text(own, &path)).map(str::to_owned)
@@ -112,7 +113,7 @@ impl Specification<'_> {
             cluster: cluster.name.clone(),
             group: group.clone(),
             version: version.to_owned(),
-            replicas: known.and_then(|known| known.replicas),
+            replicas: known.replicas,
             infrastructure_template: template(&["infrastructureRef", "name"]),
             bootstrap_template: template(&["bootstrap", "configRef", "name"]),
             kubelet_versions: KubeletVersions::WhenReported,

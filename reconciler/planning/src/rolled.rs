@@ -46,6 +46,85 @@ pub(crate) fn control_plane(before: &[Node], after: &[Node]) -> Option<bool> {
     Some(is_other || (is_one_version && differs(&["spec", "kubeadmConfigSpec"])) || asks_again(old, new))
 }
 
+/// Lists of worker groups in a Cluster object: EKS Anywhere's, and those of a topology.
+const GROUP_LISTS: [&[&str]; 3] = [
+    &["spec", "workerNodeGroupConfigurations"],
+    &["spec", "topology", "workers", "machineDeployments"],
+    &["spec", "topology", "workers", "machinePools"],
+];
+
+/// Fields of such a group that say how many machines it has and how they are replaced.
+const OF_COUNTS: [&str; 4] = ["count", "autoscalingConfiguration", "replicas", "upgradeRolloutStrategy"];
+
+/// Fields of EKS Anywhere's `Cluster` that its control plane is not made from, or that are looked at elsewhere.
+const BESIDE_CONTROL_PLANE: [&str; 9] = [
+    "workerNodeGroupConfigurations",
+    "externalEtcdConfiguration",
+    "bundlesRef",
+    "eksaVersion",
+    "managementCluster",
+    "gitOpsRef",
+    "licenseToken",
+    "packages",
+    "machineHealthCheck",
+];
+
+/// Whether machines of a group are replaced that the `Cluster` object lists; none where it is not on both sides.
+pub(crate) fn listed_group(before: &[Node], after: &[Node], name: &str) -> Option<bool> {
+    let made_from = |nodes: &[Node]| {
+        let lists = GROUP_LISTS.iter().filter_map(|path| find(nodes, "Cluster", None)?.at(path)?.as_sequence());
+        let named = |group: &&Node| group.get("name").and_then(Node::as_str) == Some(name);
+        let group = lists.flatten().find(named)?;
+        Some((without(group, &OF_COUNTS), machine_config(nodes, group).cloned()))
+    };
+    let (old, new) = made_from(before).zip(made_from(after))?;
+    Some(old != new)
+}
+
+/// Whether machines of a control plane are replaced that the `Cluster` object describes: the machine's description, or what all machines
+/// are made with.
+pub(crate) fn described_control_plane(before: &[Node], after: &[Node]) -> bool {
+    let made_from = |nodes: &[Node]| {
+        let spec = find(nodes, "Cluster", None)?.get("spec")?;
+        let plane = spec.get("controlPlaneConfiguration");
+        let config = plane.and_then(|plane| machine_config(nodes, plane)).cloned();
+        let plane = plane.map(|plane| without(plane, &OF_COUNTS));
+        let topology = spec.get("topology").map(|topology| without(topology, &["workers", "controlPlane"]));
+        let own = spec.at(&["topology", "controlPlane"]).map(|plane| without(plane, &OF_COUNTS));
+        let rest = without(spec, &[&BESIDE_CONTROL_PLANE[..], &["controlPlaneConfiguration", "topology"]].concat());
+        let of_class: Vec<Node> = nodes.iter().flat_map(of_class).cloned().collect();
+        Some((plane, config, topology, own, rest, of_class))
+    };
+    made_from(before).zip(made_from(after)).is_some_and(|(old, new)| old != new)
+}
+
+/// What an object says of the control planes of a class; its workers have parts of their own.
+fn of_class(node: &Node) -> Vec<&Node> {
+    match node.get("kind").and_then(Node::as_str).unwrap_or_default() {
+        "ClusterClass" => {
+            let parts = [&["spec", "controlPlane"][..], &["spec", "patches"]];
+            parts.into_iter().filter_map(|path| node.at(path)).collect()
+        }
+        kind if kind.ends_with("ControlPlaneTemplate") => node.get("spec").into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The machine configuration that a part of EKS Anywhere's `Cluster` refers to.
+fn machine_config<'n>(nodes: &'n [Node], part: &Node) -> Option<&'n Node> {
+    let text = |name: &str| part.at(&["machineGroupRef", name]).and_then(Node::as_str);
+    find(nodes, text("kind")?, Some(text("name")?))?.get("spec")
+}
+
+/// A mapping without these keys.
+fn without(node: &Node, keys: &[&str]) -> Node {
+    let mut node = node.clone();
+    if let Some(mapping) = node.as_mapping_mut() {
+        mapping.retain(|entry| !keys.contains(&&*entry.key));
+    }
+    node
+}
+
 fn asks_again(old: &Node, new: &Node) -> bool {
     AFTER.iter().any(|path| new.at(path).is_some() && old.at(path) != new.at(path))
 }
@@ -120,6 +199,45 @@ spec:
             assert_eq!(machine_deployment(&nodes(DEPLOYMENT), &nodes(&after), "blue"), Some(expected), "{to}");
         }
         assert_eq!(machine_deployment(&[], &nodes(DEPLOYMENT), "blue"), None);
+    }
+
+    const EKS_ANYWHERE: &str = "\
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: Cluster
+metadata: {name: prod}
+spec:
+  kubernetesVersion: '1.33'
+  controlPlaneConfiguration: {count: 3, machineGroupRef: {kind: VSphereMachineConfig, name: plane}}
+  workerNodeGroupConfigurations:
+  - {name: blue, count: 2, machineGroupRef: {kind: VSphereMachineConfig, name: blue}}
+---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: VSphereMachineConfig
+metadata: {name: plane}
+spec: {template: plane-1}
+---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: VSphereMachineConfig
+metadata: {name: blue}
+spec: {template: blue-1}
+";
+
+    #[test]
+    fn machines_that_a_cluster_describes_roll_with_what_they_are_made_from() {
+        for (from, to, group, plane) in [
+            ("count: 2", "count: 4", false, false),
+            ("{count: 3", "{count: 5", false, false),
+            ("blue-1", "blue-2", true, false),
+            ("plane-1", "plane-2", false, true),
+            ("count: 2,", "count: 2, taints: [{key: a}],", true, false),
+            ("'1.33'", "'1.34'", false, true),
+        ] {
+            let after = EKS_ANYWHERE.replace(from, to);
+            let (before, after) = (nodes(EKS_ANYWHERE), nodes(&after));
+            assert_eq!(listed_group(&before, &after, "blue"), Some(group), "{to}");
+            assert_eq!(described_control_plane(&before, &after), plane, "{to}");
+        }
+        assert_eq!(listed_group(&nodes(EKS_ANYWHERE), &nodes(EKS_ANYWHERE), "red"), None);
     }
 
     #[test]

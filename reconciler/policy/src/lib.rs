@@ -4,20 +4,29 @@
 //! enough, and [`Windows`] when. There is no second form of any of it.
 
 mod document;
+mod freeze;
 mod rules;
 mod stage;
 mod window;
 
 pub use document::{
-    Apply, ApproverRules, Author, BackupPolicy, BundleSelection, CheckName, ClusterPolicy, DataPattern,
-    DataPatternError, Deploy, DurationError, EnvironmentPolicy, FluxDecryption, FluxPolicy, FluxSource, ForgeKind,
-    ForgePolicy, PathPattern, PathPatternError, Policy, ProviderSecrets, Signatures, Signing, SigningFormat,
-    StageSettings, UnknownCheck, Waiver, Wave, commented_policy, format_duration, is_mirror_name, parse_duration,
-    policy_place, policy_schema, read_policy,
+    AnnouncePolicy, AnnouncementKind, AnnouncementRoute, AnnouncementTemplate, AnnouncementVariable, Apply,
+    ApproverRules, Author, BackupPolicy, BundleSelection, CheckName, ClusterPolicy, DataPattern, DataPatternError,
+    Deploy, DriftIgnore, DriftPolicy, DurationError, EnvironmentPolicy, FieldPointer, FieldPointerError,
+    FluxDecryption, FluxPolicy, FluxSource, Follow, ForceDrain, ForgeKind, ForgePolicy, GivenAddresses,
+    GivenInstanceType, IgnoredVersion, InPlaceSettings, InjectionRule, MinorVersion, MinorVersionError, NoteVersion,
+    NoteVersionError, PathPattern, PathPatternError, Policy, ProviderSecrets, ReleaseNote, Signatures, Signing,
+    SigningFormat, StageSettings, TanzuInfrastructure, TanzuMode, TanzuPolicy, TemplateError, UnknownAnnouncement,
+    UnknownCheck, UpdatePolicy, Waiver, Wave, commented_policy, format_duration, is_mirror_name, parse_duration,
+    policy_place, policy_schema, read_notes, read_policy,
 };
+pub use freeze::Freeze;
 pub use rules::{
-    ApprovalRules, Discounted, GivenApproval, InvalidPerson, Means, Missing, Override, Owner, Owners, OwnersDialect,
-    OwnersError, OwningEntry, Person, Question, Roster, Verdict,
+    ApprovalRules, CheckBox, Discounted, GivenApproval, GivenTick, InvalidPerson, Means, Missing, Override, Owner,
+    Owners, OwnersDialect, OwnersError, OwningEntry, Person, Question, Roster, TickedBox, Verdict, ticked,
 };
-pub use stage::{Approval, ControlPlaneGate, MachinePolicy, OnFailure, PlanPolicy, StagePolicy};
-pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay, Windows};
+pub use stage::{
+    Approval, ControlPlaneGate, InPlaceDriver, MachinePolicy, OnDecline, OnFailure, PlanPolicy, RolloutStrategy,
+    StagePolicy,
+};
+pub use window::{Begin, Closed, MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay, Windows};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::document::Waiver;
+use crate::document::{DriftIgnore, InjectionRule, Waiver};
 use crate::rules::ApprovalRules;
 use crate::window::Windows;
 
@@ -53,7 +53,69 @@ impl ControlPlaneGate {
     }
 }
 
-/// How the machines of a control plane are replaced.
+/// How machines come to another version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RolloutStrategy {
+    /// Others take their place.
+    Rolling,
+    /// They stay, and are upgraded on the spot.
+    InPlace,
+}
+
+/// What happens where machines are to be upgraded in place, and cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDecline {
+    /// The stage does not begin.
+    #[default]
+    Hold,
+    /// Others take their place.
+    Replace,
+}
+
+impl OnDecline {
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Replace => "replace",
+        }
+    }
+
+    /// Whether the stage does not begin.
+    #[must_use]
+    pub fn is_hold(&self) -> bool {
+        *self == Self::Hold
+    }
+}
+
+/// Who goes from machine to machine where they are upgraded in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InPlaceDriver {
+    /// Cluster API, which asks by its hooks.
+    Hooks,
+    /// Stepgate's controller, while the owner of the machines is paused.
+    Controller,
+}
+
+impl InPlaceDriver {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Hooks, Self::Controller];
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hooks => "hooks",
+            Self::Controller => "controller",
+        }
+    }
+}
+
+/// How the machines of a control plane or of a worker group are replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachinePolicy {
@@ -66,9 +128,29 @@ pub struct MachinePolicy {
     /// How far it has to be before the next stage.
     #[serde(skip_serializing_if = "ControlPlaneGate::is_whole")]
     pub gate: ControlPlaneGate,
+    /// How they come to another version; what the specification says, where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<RolloutStrategy>,
+    /// What happens where they are to be upgraded in place, and cannot be.
+    #[serde(skip_serializing_if = "OnDecline::is_hold")]
+    pub on_decline: OnDecline,
+    /// Who upgrades them in place; what the specification says, where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<InPlaceDriver>,
 }
 
 impl MachinePolicy {
+    /// The same, and not below what another asks for.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        let brakes = match (self.brakes, other.brakes) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (None, _) | (_, None) => None,
+            (Some(false), Some(false)) => Some(false),
+        };
+        Self { brakes, gate: if other.gate.is_whole() { other.gate } else { self.gate }, ..self }
+    }
+
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -84,6 +166,13 @@ pub struct StagePolicy {
     /// How long after its commit a stage may take before its gate fails.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub timeout: Duration,
+    /// How long it takes by what the team says; past rollouts tell it better.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional"
+    )]
+    pub estimate: Option<Duration>,
     /// Who has to agree before the stage is committed.
     pub approval: Approval,
     /// Whose approval is enough.
@@ -105,7 +194,7 @@ pub struct StagePolicy {
     /// When the stage may be committed; always, when empty.
     #[serde(skip_serializing_if = "Windows::is_empty")]
     pub windows: Windows,
-    /// How machines are replaced; of the control plane alone.
+    /// How machines are replaced; of the control plane and of worker groups.
     #[serde(skip_serializing_if = "MachinePolicy::is_default")]
     pub machines: MachinePolicy,
 }
@@ -115,6 +204,7 @@ impl Default for StagePolicy {
         Self {
             soak: Duration::from_secs(30),
             timeout: Duration::from_secs(60 * 60),
+            estimate: None,
             approval: Approval::None,
             approvers: ApprovalRules::default(),
             on_failure: OnFailure::Hold,
@@ -147,6 +237,15 @@ pub struct PlanPolicy {
     /// What checks find before the rollout and the team lives with.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waivers: Vec<Waiver>,
+    /// What was pushed to be lived with, and does not count yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waivers_to_come: Vec<Waiver>,
+    /// What is no drift.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drift_ignores: Vec<DriftIgnore>,
+    /// Sidecars that pods ask for, besides those that are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub injection: Vec<InjectionRule>,
 }
 
 impl Default for PlanPolicy {
@@ -158,6 +257,9 @@ impl Default for PlanPolicy {
             backup_maximum_age: Duration::from_secs(24 * 60 * 60),
             verify: StagePolicy::default(),
             waivers: Vec::new(),
+            waivers_to_come: Vec::new(),
+            drift_ignores: Vec::new(),
+            injection: Vec::new(),
         }
     }
 }

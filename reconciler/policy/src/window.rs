@@ -10,8 +10,10 @@ use std::sync::LazyLock;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZoneDatabase;
-use jiff::{Timestamp, ToSpan as _};
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use serde::{Deserialize, Serialize};
+
+use crate::Freeze;
 
 /// The zones of the IANA database, as compiled in.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
@@ -45,6 +47,14 @@ impl TimeZone {
     #[must_use]
     pub fn names() -> Vec<String> {
         ZONES.available().map(|name| name.to_string()).collect()
+    }
+}
+
+impl TimeZone {
+    /// When a day begins there.
+    pub(crate) fn begin_of(&self, date: Date) -> Option<Timestamp> {
+        let midnight = date.to_datetime(jiff::civil::Time::midnight());
+        self.rules.to_ambiguous_timestamp(midnight).compatible().ok()
     }
 }
 
@@ -167,9 +177,33 @@ pub struct MaintenanceWindow {
     pub to: u16,
     /// Whose wall.
     pub time_zone: TimeZone,
+    /// Whether a stage begins only where it is over before the window closes, by what it took before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub must_fit: bool,
+    /// How long before the window closes it has to be over, in minutes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub margin: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl MaintenanceWindow {
+    /// A window between two times of every day, in minutes since midnight.
+    #[must_use]
+    pub fn daily(from: u16, to: u16, time_zone: TimeZone) -> Self {
+        Self { days: Vec::new(), from, to, time_zone, must_fit: false, margin: 0 }
+    }
+
+    /// How long it is by the wall, in minutes.
+    #[must_use]
+    pub fn minutes(&self) -> u32 {
+        let day = u32::from(MINUTES_OF_A_DAY);
+        let (from, to) = (u32::from(self.from), u32::from(self.to));
+        if to > from { to - from } else { day - from + to }
+    }
+
     /// Whether `now` lies inside the window.
     #[must_use]
     pub fn contains(&self, now: Timestamp) -> bool {
@@ -180,6 +214,51 @@ impl MaintenanceWindow {
     #[must_use]
     pub fn next(&self, now: Timestamp) -> Option<Timestamp> {
         self.spans(now, -1..=LONGEST_PAUSE).map(|(opens, _)| opens).find(|opens| *opens > now)
+    }
+
+    /// When it opens and closes, from `now` on for so many days; one that is open at `now` is the first.
+    pub fn openings(&self, now: Timestamp, days: i64) -> impl Iterator<Item = (Timestamp, Timestamp)> {
+        self.spans(now, -2..=days).filter(move |(_, closes)| now < *closes)
+    }
+
+    /// When the window that is open at `now` closes.
+    fn closes(&self, now: Timestamp) -> Option<Timestamp> {
+        let open = self.spans(now, -2..=1).filter(|(opens, closes)| *opens <= now && now < *closes);
+        open.map(|(_, closes)| closes).max()
+    }
+
+    /// The last moment at which something that takes so long may begin, of a window that is open from `opens` until `closes`.
+    fn latest_begin(&self, opens: Timestamp, closes: Timestamp, takes: Option<SignedDuration>) -> Option<Timestamp> {
+        if !self.must_fit {
+            return Some(closes);
+        }
+        let end = closes.checked_sub(SignedDuration::from_mins(i64::from(self.margin))).ok()?;
+        match takes {
+            Some(takes) => end.checked_sub(takes).ok(),
+            // Nobody knows how long it takes: not near the end.
+            None => opens.checked_add(end.duration_since(opens) / 2).ok(),
+        }
+    }
+
+    /// Whether something that takes so long may begin at `now`.
+    fn takes_in(&self, now: Timestamp, takes: Option<SignedDuration>) -> bool {
+        self.spans(now, -2..=1).any(|(opens, closes)| {
+            opens <= now
+                && now < closes
+                && self.latest_begin(opens, closes, takes).is_some_and(|latest| {
+                    // At the latest moment itself it still fits.
+                    if self.must_fit { now <= latest } else { now < latest }
+                })
+        })
+    }
+
+    /// When it opens next after `now` and takes in something that takes so long; none where no window is that long.
+    fn next_that_takes_in(&self, now: Timestamp, takes: Option<SignedDuration>) -> Option<Timestamp> {
+        let mut spans = self.spans(now, -1..=LONGEST_PAUSE).filter(|(opens, _)| *opens > now);
+        let fits = |(opens, closes): &(Timestamp, Timestamp)| {
+            self.latest_begin(*opens, *closes, takes).is_some_and(|latest| *opens <= latest)
+        };
+        spans.find(fits).map(|(opens, _)| opens)
     }
 
     /// The windows that open on the days around today, in order.
@@ -209,10 +288,96 @@ impl MaintenanceWindow {
     }
 }
 
-/// Maintenance windows by every policy that counts: each one's list is open while any window of it is, and all lists have to be.
+impl fmt::Display for WindowDay {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let week = match self.week {
+            Week::Every => "",
+            Week::First => "first ",
+            Week::Second => "second ",
+            Week::Third => "third ",
+            Week::Fourth => "fourth ",
+            Week::Last => "last ",
+        };
+        let day = match self.weekday {
+            Weekday::Monday => "monday",
+            Weekday::Tuesday => "tuesday",
+            Weekday::Wednesday => "wednesday",
+            Weekday::Thursday => "thursday",
+            Weekday::Friday => "friday",
+            Weekday::Saturday => "saturday",
+            Weekday::Sunday => "sunday",
+        };
+        write!(formatter, "{week}{day}")
+    }
+}
+
+/// As people say it: `saturday, sunday 22:00 to 04:00 (Europe/Berlin)`.
+impl fmt::Display for MaintenanceWindow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.days.is_empty() {
+            formatter.write_str("every day")?;
+        }
+        for (index, day) in self.days.iter().enumerate() {
+            write!(formatter, "{}{day}", if index > 0 { ", " } else { "" })?;
+        }
+        let [from, to] = [self.from, self.to].map(|minute| format!("{:02}:{:02}", minute / 60, minute % 60));
+        write!(formatter, " {from} to {to} ({})", self.time_zone)
+    }
+}
+
+/// Maintenance windows by every policy that counts: each one's list is open while any window of it is, and all lists have to be. Freezes close
+/// them all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Windows(Vec<Vec<MaintenanceWindow>>);
+#[serde(from = "WindowsForm", into = "WindowsForm")]
+pub struct Windows {
+    lists: Vec<Vec<MaintenanceWindow>>,
+    freezes: Vec<Freeze>,
+}
+
+/// As windows are written down: without freezes they are a plain list of lists.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+enum WindowsForm {
+    Lists(Vec<Vec<MaintenanceWindow>>),
+    Frozen { lists: Vec<Vec<MaintenanceWindow>>, freezes: Vec<Freeze> },
+}
+
+impl From<WindowsForm> for Windows {
+    fn from(form: WindowsForm) -> Self {
+        match form {
+            WindowsForm::Lists(lists) => Self { lists, freezes: Vec::new() },
+            WindowsForm::Frozen { lists, freezes } => Self { lists, freezes },
+        }
+    }
+}
+
+impl From<Windows> for WindowsForm {
+    fn from(Windows { lists, freezes }: Windows) -> Self {
+        if freezes.is_empty() { Self::Lists(lists) } else { Self::Frozen { lists, freezes } }
+    }
+}
+
+/// What is to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begin<'a> {
+    /// The stage.
+    pub stage: &'a str,
+    /// Whether it goes back to what was before.
+    pub goes_back: bool,
+    /// How long it takes, where that is known.
+    pub takes: Option<SignedDuration>,
+}
+
+/// Why something may not begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Closed {
+    /// No window is open.
+    Outside,
+    /// There is a freeze, for this reason, until then.
+    Frozen(String, Timestamp),
+    /// The window is open and closes then, before it would be over.
+    TooLate(Timestamp),
+}
 
 impl Windows {
     /// How often the next opening of one list is looked up before lists count as never open together.
@@ -227,28 +392,54 @@ impl Windows {
                 all.push(list);
             }
         }
-        Self(all)
+        Self { lists: all, freezes: Vec::new() }
+    }
+
+    /// The same, with the freezes of any policy.
+    #[must_use]
+    pub fn frozen(mut self, freezes: impl IntoIterator<Item = Freeze>) -> Self {
+        for freeze in freezes {
+            if !self.freezes.contains(&freeze) {
+                self.freezes.push(freeze);
+            }
+        }
+        self
     }
 
     /// Whether there are none, so that it is open always.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.lists.is_empty() && self.freezes.is_empty()
     }
 
-    /// Whether `now` lies inside of a window of each list.
+    /// Whether any of them asks how long something takes.
+    #[must_use]
+    pub fn ask_how_long(&self) -> bool {
+        self.lists.iter().flatten().any(|window| window.must_fit)
+    }
+
+    /// Whether `now` lies inside of a window of each list, whatever begins; freezes aside.
     #[must_use]
     pub fn contains(&self, now: Timestamp) -> bool {
-        self.0.iter().all(|list| list.iter().any(|window| window.contains(now)))
+        self.lists.iter().all(|list| list.iter().any(|window| window.contains(now)))
     }
 
-    /// When all lists are open next, `now` included; none where that is not in sight.
+    /// When all lists are open next, `now` included, whatever begins; none where that is not in sight. Freezes aside.
     #[must_use]
     pub fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        self.next_by(now, |window, time| window.contains(time), MaintenanceWindow::next)
+    }
+
+    fn next_by(
+        &self,
+        now: Timestamp,
+        is_open: impl Fn(&MaintenanceWindow, Timestamp) -> bool,
+        next: impl Fn(&MaintenanceWindow, Timestamp) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
         let mut time = now;
         for _ in 0..Self::MOST {
-            let closed = self.0.iter().filter(|list| !list.iter().any(|window| window.contains(time)));
-            let opens = closed.map(|list| list.iter().filter_map(|window| window.next(time)).min());
+            let closed = self.lists.iter().filter(|list| !list.iter().any(|window| is_open(window, time)));
+            let opens = closed.map(|list| list.iter().filter_map(|window| next(window, time)).min());
             // Until the last of those that are closed has opened there is no time at which all are open.
             match opens.max_by_key(|opens| opens.map_or(Timestamp::MAX, |opens| opens)) {
                 None => return Some(time),
@@ -256,6 +447,45 @@ impl Windows {
             }
         }
         None
+    }
+
+    /// Why something may not begin at `now`; none where it may.
+    #[must_use]
+    pub fn closed(&self, now: Timestamp, begin: Begin<'_>) -> Option<Closed> {
+        if let Some((reason, until)) = self.freeze(now, begin) {
+            return Some(Closed::Frozen(reason, until));
+        }
+        if !self.contains(now) {
+            return Some(Closed::Outside);
+        }
+        let too_late = |list: &&Vec<MaintenanceWindow>| !list.iter().any(|window| window.takes_in(now, begin.takes));
+        let list = self.lists.iter().find(too_late)?;
+        list.iter().filter_map(|window| window.closes(now)).max().map(Closed::TooLate)
+    }
+
+    /// When something may begin next, `now` included; none where that is not in sight: also where it takes longer than every window.
+    #[must_use]
+    pub fn next_begin(&self, now: Timestamp, begin: Begin<'_>) -> Option<Timestamp> {
+        let mut time = now;
+        for _ in 0..Self::MOST {
+            time = self.next_by(
+                time,
+                |window, time| window.takes_in(time, begin.takes),
+                |window, time| window.next_that_takes_in(time, begin.takes),
+            )?;
+            match self.freeze(time, begin) {
+                None => return Some(time),
+                Some((_, until)) => time = until,
+            }
+        }
+        None
+    }
+
+    /// The freeze that keeps something from beginning: why, and until when.
+    fn freeze(&self, now: Timestamp, begin: Begin<'_>) -> Option<(String, Timestamp)> {
+        let concerned = self.freezes.iter().filter(|freeze| !freeze.excepts(begin.stage, begin.goes_back));
+        let on = concerned.filter_map(|freeze| Some((freeze.reason.clone(), freeze.until(now)?)));
+        on.max_by_key(|(_, until)| *until)
     }
 }
 
@@ -266,147 +496,5 @@ impl From<Vec<MaintenanceWindow>> for Windows {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(text: &str) -> Timestamp {
-        text.parse().unwrap()
-    }
-
-    fn window(days: &[(Week, Weekday)], from: u16, to: u16, zone: &str) -> MaintenanceWindow {
-        let days = days.iter().map(|(week, weekday)| WindowDay { week: *week, weekday: *weekday }).collect();
-        MaintenanceWindow { days, from, to, time_zone: zone.parse().unwrap() }
-    }
-
-    const HOUR: u16 = 60;
-
-    #[track_caller]
-    fn check(window: &MaintenanceWindow, moments: &[(&str, bool)]) {
-        for (now, open) in moments {
-            assert_eq!(window.contains(at(now)), *open, "{now}");
-        }
-    }
-
-    #[test]
-    fn windows_open_on_their_days_and_run_past_midnight() {
-        // 2026-11-20 is a Friday; Berlin is an hour ahead of UTC then.
-        let friday = window(&[(Week::Every, Weekday::Friday)], 23 * HOUR, HOUR, "Europe/Berlin");
-        check(
-            &friday,
-            &[
-                ("2026-11-20T21:59:59Z", false),
-                ("2026-11-20T22:00:00Z", true),
-                ("2026-11-20T23:59:59Z", true),
-                ("2026-11-21T00:00:00Z", false),
-                ("2026-11-19T22:30:00Z", false),
-            ],
-        );
-        assert_eq!(friday.next(at("2026-11-20T22:00:00Z")), Some(at("2026-11-27T22:00:00Z")));
-    }
-
-    #[test]
-    fn a_window_keeps_its_hours_on_the_wall_when_the_clocks_change() {
-        let nightly = window(&[], 22 * HOUR, 4 * HOUR, "Europe/Berlin");
-        for (now, next) in [
-            // Central European summer time ends on 2026-10-25 at 01:00 UTC and begins on 2027-03-28 at 01:00 UTC.
-            ("2026-10-23T20:00:00Z", "2026-10-24T20:00:00Z"),
-            ("2026-10-24T20:00:00Z", "2026-10-25T21:00:00Z"),
-            ("2027-03-27T21:00:00Z", "2027-03-28T20:00:00Z"),
-        ] {
-            assert!(nightly.contains(at(now)), "{now}");
-            assert_eq!(nightly.next(at(now)), Some(at(next)), "{now}");
-        }
-        // The night in which clocks go back has an hour more, the one in which they go forward an hour less.
-        check(&nightly, &[("2026-10-25T02:59:59Z", true), ("2026-10-25T03:00:00Z", false)]);
-        check(&nightly, &[("2027-03-28T01:59:59Z", true), ("2027-03-28T02:00:00Z", false)]);
-    }
-
-    #[test]
-    fn times_that_are_skipped_or_come_twice_have_one_meaning() {
-        // New York skips 02:00 to 03:00 on 2026-03-08 and repeats 01:00 to 02:00 on 2026-11-01.
-        let skipped = window(&[], 2 * HOUR + 15, 2 * HOUR + 45, "America/New_York");
-        check(
-            &skipped,
-            &[
-                ("2026-03-07T07:15:00Z", true),
-                ("2026-03-08T06:59:59Z", false),
-                ("2026-03-08T07:15:00Z", true),
-                ("2026-03-08T07:45:00Z", false),
-            ],
-        );
-        let repeated = window(&[], HOUR + 15, HOUR + 45, "America/New_York");
-        check(&repeated, &[("2026-11-01T05:30:00Z", true), ("2026-11-01T06:30:00Z", false)]);
-        // It would close before it opened: that night it stays shut.
-        let across = window(&[], 2 * HOUR + 30, 3 * HOUR, "America/New_York");
-        check(&across, &[("2026-03-08T06:30:00Z", false), ("2026-03-08T07:30:00Z", false)]);
-        assert_eq!(across.next(at("2026-03-07T12:00:00Z")), Some(at("2026-03-09T06:30:00Z")));
-    }
-
-    #[test]
-    fn days_of_the_month_are_counted_by_the_calendar_of_the_zone() {
-        let last = window(&[(Week::Last, Weekday::Sunday)], 9 * HOUR, 17 * HOUR, "Pacific/Auckland");
-        // 2026-01-25 and 2026-02-22 are last Sundays; Auckland is thirteen hours ahead then.
-        check(
-            &last,
-            &[("2026-01-24T20:00:00Z", true), ("2026-01-17T20:00:00Z", false), ("2026-02-21T20:00:00Z", true)],
-        );
-        assert_eq!(last.next(at("2026-01-25T12:00:00Z")), Some(at("2026-02-21T20:00:00Z")));
-        let first = window(&[(Week::First, Weekday::Tuesday)], 0, 24 * HOUR, "UTC");
-        check(
-            &first,
-            &[("2026-12-01T00:00:00Z", true), ("2026-12-01T23:59:59Z", true), ("2026-12-02T00:00:00Z", false)],
-        );
-        assert_eq!(first.next(at("2026-12-01T00:00:00Z")), Some(at("2027-01-05T00:00:00Z")));
-        let months: Vec<Option<Timestamp>> = [Week::Second, Week::Third, Week::Fourth]
-            .map(|week| window(&[(week, Weekday::Monday)], 0, HOUR, "UTC").next(at("2026-11-01T00:00:00Z")))
-            .to_vec();
-        let expected = ["2026-11-09T00:00:00Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"];
-        assert_eq!(months, expected.map(|text| Some(at(text))));
-    }
-
-    #[test]
-    fn windows_of_two_policies_are_open_where_both_are() {
-        let nights = window(&[], 22 * HOUR, 4 * HOUR, "UTC");
-        let sunday = window(&[(Week::Every, Weekday::Sunday)], 0, 24 * HOUR, "UTC");
-        let morning = window(&[], 3 * HOUR, 9 * HOUR, "UTC");
-        let both = Windows::of([vec![nights.clone()], Vec::new(), vec![sunday, morning], vec![nights.clone()]]);
-        // 2026-11-22 is a Sunday.
-        for (now, open) in [
-            ("2026-11-20T23:00:00Z", false),
-            ("2026-11-21T03:30:00Z", true),
-            ("2026-11-21T05:00:00Z", false),
-            ("2026-11-22T01:00:00Z", true),
-            ("2026-11-22T12:00:00Z", false),
-        ] {
-            assert_eq!(both.contains(at(now)), open, "{now}");
-        }
-        assert_eq!(both.next(at("2026-11-20T12:00:00Z")), Some(at("2026-11-21T03:00:00Z")));
-        assert_eq!(both.next(at("2026-11-21T12:00:00Z")), Some(at("2026-11-22T00:00:00Z")));
-        let never = Windows::of([vec![nights], vec![window(&[], 12 * HOUR, 13 * HOUR, "UTC")]]);
-        assert!(!never.contains(at("2026-11-20T12:30:00Z")) && never.next(at("2026-11-20T12:30:00Z")).is_none());
-        assert!(Windows::default().is_empty() && Windows::default().contains(at("2026-11-20T12:30:00Z")));
-    }
-
-    #[test]
-    fn a_window_without_length_is_a_whole_day() {
-        let whole = window(&[(Week::Every, Weekday::Monday)], 6 * HOUR, 6 * HOUR, "Asia/Kolkata");
-        // Half an hour off the full hour; 2026-11-23 is a Monday.
-        check(
-            &whole,
-            &[("2026-11-23T00:29:59Z", false), ("2026-11-23T00:30:00Z", true), ("2026-11-24T00:29:59Z", true)],
-        );
-    }
-
-    #[test]
-    fn zones_are_those_of_the_database_and_read_back_by_name() {
-        for text in ["Europe/Berlin", "UTC", "America/Argentina/Buenos_Aires"] {
-            let zone: TimeZone = text.parse().unwrap();
-            assert_eq!(zone.to_string(), text);
-            let json = serde_json::to_string(&zone).unwrap();
-            assert_eq!(serde_json::from_str::<TimeZone>(&json).unwrap(), zone);
-        }
-        for text in ["", "Europe/Atlantis", "local", "/etc/localtime", "../UTC", "CET-1CEST"] {
-            assert!(text.parse::<TimeZone>().is_err(), "{text:?}");
-        }
-    }
-}
+#[path = "window_tests.rs"]
+mod tests;

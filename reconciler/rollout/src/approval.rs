@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stage::StageId;
 use domain::PlanDigest;
-use policy::{GivenApproval, Override, OwningEntry, Person, Roster};
+use policy::{GivenApproval, GivenTick, Override, OwningEntry, Person, Roster};
 
 /// What an approval is for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct ApprovalRecord {
 pub struct ApprovalFacts {
     /// What people gave so far.
     pub given: Vec<GivenApproval>,
+    /// What people ticked of the check list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ticks: Vec<GivenTick>,
     /// Who wrote what the plan rolls out.
     pub authors: Vec<Person>,
     /// The entries of CODEOWNERS that own what is changed, or why they are not known.
@@ -69,7 +72,14 @@ pub struct ApprovalFacts {
 
 impl Default for ApprovalFacts {
     fn default() -> Self {
-        Self { given: Vec::new(), authors: Vec::new(), owners: Ok(Vec::new()), overridden: None, edited: None }
+        Self {
+            given: Vec::new(),
+            ticks: Vec::new(),
+            authors: Vec::new(),
+            owners: Ok(Vec::new()),
+            overridden: None,
+            edited: None,
+        }
     }
 }
 
@@ -108,6 +118,9 @@ pub struct Approved {
     /// Everybody who approved it, where the policy has rules for that; the commit after it says so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<GivenApproval>,
+    /// Who ticked which box of the check list, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ticks: Vec<GivenTick>,
     /// Who let it through although the rules were not met, or although it was merged too late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Override>,

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::dump::MissingSidecar;
 use crate::gate::leftovers;
-use crate::observation::{ConditionStatus, Observation, Survey};
+use crate::observation::{ApiRequests, ConditionStatus, ObjectReference, Observation, Survey};
 
-/// How many broken workloads are named; the rest is counted. A ledger stays small on whatever cluster.
+/// How many broken workloads, and how many templates, are named; the rest of the workloads is counted. A ledger stays small on whatever cluster.
 const NAMED: usize = 100;
 
 /// What a cluster was like when its rollout began.
@@ -33,9 +34,25 @@ pub struct Before {
     /// How many more were not ready.
     #[serde(default)]
     pub more_broken: u32,
+    /// Sidecars that pods asked for and lacked, as `Kind namespace/name (injector)`, in order, at most 100; none where
+    /// pods were not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_sidecars: Option<Vec<String>>,
+    /// How many more were lacking.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_missing_sidecars: u32,
+    /// What the API server had counted; none where it was not asked, or counts nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_requests: Option<ApiRequests>,
+    /// Digest of the dump that was taken when its first stage was committed; none where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dump: Option<String>,
     /// Sets of machines, machines and nodes that belonged to nothing, in order; none where they were not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strays: Option<Vec<String>>,
+    /// Templates that objects of the cluster named, in order; at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub templates: Vec<ObjectReference>,
 }
 
 impl Before {
@@ -51,6 +68,10 @@ impl Before {
         broken.sort();
         let more = broken.len().saturating_sub(NAMED);
         broken.truncate(NAMED);
+        let sidecars = observation.sidecars.as_ref();
+        let missing: Option<Vec<String>> =
+            sidecars.map(|reading| reading.missing.iter().take(NAMED).map(MissingSidecar::key).collect());
+        let more_missing = sidecars.map_or(0, |reading| reading.missing.len().saturating_sub(NAMED));
         Some(Self {
             observed_at: observation.read_at,
             ready_nodes: u32::try_from(ready).unwrap_or(u32::MAX),
@@ -58,7 +79,12 @@ impl Before {
             workloads: survey.workloads,
             broken,
             more_broken: u32::try_from(more).unwrap_or(u32::MAX),
+            missing_sidecars: missing,
+            more_missing_sidecars: u32::try_from(more_missing).unwrap_or(u32::MAX),
+            api_requests: observation.api_requests.as_ref().and_then(|reading| reading.now.clone()),
+            dump: None,
             strays: leftovers::names(observation),
+            templates: observation.templates.iter().flat_map(|read| &read.named).take(NAMED).cloned().collect(),
         })
     }
 
@@ -71,11 +97,24 @@ impl Before {
         let before = self.broken.len().saturating_add(usize::try_from(self.more_broken).unwrap_or(usize::MAX));
         self.more_broken > 0 && now.broken.len() <= before
     }
+
+    /// Whether pods may have lacked a sidecar before that they lack now, of which there are `now`: it is named, or it may be
+    /// one of those that are only counted.
+    pub(crate) fn lacked(&self, sidecar: &str, now: usize) -> bool {
+        let Some(missing) = &self.missing_sidecars else { return false };
+        let more = usize::try_from(self.more_missing_sidecars).unwrap_or(usize::MAX);
+        missing.iter().any(|known| known == sidecar) || (more > 0 && now <= missing.len().saturating_add(more))
+    }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observation::Templates;
 
     fn observation(broken: usize) -> Observation {
         let mut observation = Observation::empty(Timestamp::UNIX_EPOCH);
@@ -89,6 +128,17 @@ mod tests {
         let before = Before::of(&observation(250)).unwrap();
         assert_eq!((before.broken.len(), before.more_broken, before.workloads), (100, 150, 300));
         assert!(before.broken.is_sorted());
+        let template = ObjectReference {
+            api_version: "bootstrap.cluster.x-k8s.io/v1beta2".to_owned(),
+            kind: "KubeadmConfigTemplate".to_owned(),
+            namespace: Some("n".to_owned()),
+            name: "md-0".to_owned(),
+        };
+        let mut many = observation(0);
+        many.templates = Some(Templates { named: vec![template.clone(); 101], orphaned: Vec::new() });
+        assert_eq!(Before::of(&many).unwrap().templates.len(), 100);
+        many.templates = Some(Templates { named: vec![template.clone()], orphaned: Vec::new() });
+        assert_eq!(Before::of(&many).unwrap().templates, [template]);
         assert_eq!(Before::of(&Observation::empty(Timestamp::UNIX_EPOCH)), None, "not read is not healthy");
     }
 

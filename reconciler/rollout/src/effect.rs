@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::approval::ApprovalScope;
 use crate::gate::MarkChange;
 use crate::ledger::Ledger;
+use crate::observation::{Attempts, Hold, MachineId};
 use crate::plan::Block;
 use crate::stage::StageId;
 use crate::verdict::Reason;
@@ -100,6 +101,65 @@ pub enum EtcdAct {
     },
 }
 
+/// What makes machines, by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind", content = "name")]
+pub enum MachineOwner {
+    /// A control plane of kubeadm.
+    KubeadmControlPlane(String),
+    /// A worker group.
+    MachineDeployment(String),
+}
+
+/// What is done to a cluster of Cluster API while its machines are made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "act")]
+pub enum ClusterAct {
+    /// An attempt is noted as failed, and its machines go, so that others are made in their place.
+    #[serde(rename_all = "camelCase")]
+    GiveUp {
+        /// Namespace of the Cluster.
+        namespace: String,
+        /// Its name.
+        cluster: String,
+        /// What is noted.
+        attempts: Attempts,
+        /// Machines that go.
+        machines: Vec<MachineId>,
+    },
+    /// Machines say which rollout they were made in, with what each of them is made of; what makes them says which changed it last.
+    #[serde(rename_all = "camelCase")]
+    Sign {
+        /// Their namespace.
+        namespace: String,
+        /// The rollout.
+        rollout: RolloutId,
+        /// The machines.
+        machines: Vec<MachineId>,
+        /// What makes machines.
+        #[serde(default)]
+        owners: Vec<MachineOwner>,
+    },
+    /// Cluster API leaves everything of the cluster alone, until the lease ends.
+    #[serde(rename_all = "camelCase")]
+    Pause {
+        /// Namespace of the Cluster.
+        namespace: String,
+        /// Its name.
+        cluster: String,
+        /// Why, and until when.
+        lease: Hold,
+    },
+    /// It goes on, where it stands still by a lease of ours.
+    #[serde(rename_all = "camelCase")]
+    Resume {
+        /// Namespace of the Cluster.
+        namespace: String,
+        /// Its name.
+        cluster: String,
+    },
+}
+
 /// What is to be done next. A list of effects is carried out in order; each may be lost to a crash, and is then decided again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "effect")]
@@ -121,6 +181,8 @@ pub enum Effect {
     /// Take the first step of an external etcd's rollout back, or let its controller go on after
     /// that.
     Etcd(EtcdAct),
+    /// Make machines anew that do not come up, or let a cluster stand still that has lost what its machines trust.
+    Cluster(ClusterAct),
     /// Tell Cluster API in which order machines of the control plane go. Doing so again changes nothing, and what goes on is decided without it.
     OrderMachines {
         /// Marks of Machines to be set and taken away.

@@ -1,14 +1,26 @@
 //! What a stage's gate expects of the cluster, as data.
 
+mod addons;
+mod attempts;
+mod eks;
+mod secrets;
+mod tanzu;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::before::Before;
-use crate::check::{DefinitionChange, PlannedImage, RemovedApis, UnprovenManifest};
-use crate::observation::ObjectReference;
+use crate::check::{DefinitionChange, PlannedImage, RemovedApis, ToldNote, UnprovenManifest};
+use crate::observation::{EksInstanceType, EksSubnet, ObjectReference};
 use domain::GroupName;
-use policy::{ControlPlaneGate, Waiver};
+use policy::{ControlPlaneGate, DriftIgnore, InjectionRule, Waiver};
+
+pub use addons::{AddonsExpectation, ExpectedAddon, ExpectedAddonState};
+pub use attempts::{AttemptedPart, AttemptsExpectation};
+pub use eks::{ADDON_NAMESPACE, AddonWorkload, EksExpectation, EksPart, NewGroup, ReplacedGroup, addon_workload};
+pub use secrets::SecretsExpectation;
+pub use tanzu::{TanzuExpectation, TanzuMachines, TanzuPart};
 
 /// One thing that must hold before a stage counts as passed.
 ///
@@ -24,6 +36,12 @@ pub enum Expectation {
     },
     /// All workloads of the cluster were looked at: what is well before a rollout has to be well after it.
     Surveyed,
+    /// All pods were looked at for the sidecars that they ask for.
+    SidecarsRead {
+        /// Sidecars of the team's own.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<InjectionRule>,
+    },
     /// No check of the cluster finds what forbids a rollout.
     Checks(ChecksExpectation),
     /// Cluster API objects were saved for this rollout and read back.
@@ -96,6 +114,41 @@ pub enum Expectation {
     ControlPlane(ControlPlaneExpectation),
     /// One worker group is fully rolled out.
     Workers(WorkersExpectation),
+    /// One worker group is gone, and its machines with it.
+    WorkersGone {
+        /// Namespace of the Cluster API `Cluster`.
+        namespace: String,
+        /// Its name.
+        cluster: String,
+        /// The group.
+        group: GroupName,
+    },
+    /// A part of a cluster of EKS is as its specification says.
+    Eks(EksExpectation),
+    /// A part of a `TanzuKubernetesCluster` is as its specification says.
+    Tanzu(TanzuExpectation),
+    /// Nothing of a rendered cluster of Tanzu is on its way, and nothing of it has failed.
+    RenderedSettled {
+        /// Namespace of the Cluster API `Cluster`.
+        namespace: String,
+        /// Its name.
+        cluster: String,
+    },
+    /// Secrets of the management cluster that a cluster cannot be without are there.
+    Secrets(SecretsExpectation),
+    /// Machines come up in their time, or in that of another attempt.
+    Attempts(AttemptsExpectation),
+    /// Every add-on that is managed is applied.
+    AddonsApplied(AddonsExpectation),
+    /// Pods of a DaemonSet that is updated by hand run on every node of a release as its template has them.
+    PodsOnNewNodes {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+        /// The release, as the label of its nodes has it.
+        release: String,
+    },
     /// The state before and after agrees with the plan and nothing is left over.
     Verified(VerifiedExpectation),
 }
@@ -109,6 +162,20 @@ impl Expectation {
         }
     }
 
+    /// Whether nodes are drained on the way to it.
+    #[must_use]
+    pub fn rolls_nodes(&self) -> bool {
+        match self {
+            Self::ControlPlane(_) | Self::Workers(_) | Self::WorkersGone { .. } => true,
+            Self::Eks(expected) => matches!(expected.part, EksPart::NodeGroupGone { .. }),
+            Self::Tanzu(expected) => matches!(
+                expected.part,
+                TanzuPart::ControlPlane(_) | TanzuPart::Workers { .. } | TanzuPart::WorkersGone { .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// Whether what holds follows from Cluster API's machines, or from the controllers that make them.
     #[must_use]
     pub fn is_of_machines(&self) -> bool {
@@ -118,8 +185,15 @@ impl Expectation {
             | Self::Etcd(_)
             | Self::ControlPlane(_)
             | Self::Workers(_)
+            | Self::WorkersGone { .. }
+            | Self::Eks(_)
+            | Self::Tanzu(_)
+            | Self::Attempts(_)
+            | Self::RenderedSettled { .. }
+            | Self::PodsOnNewNodes { .. }
             | Self::Verified(_) => true,
             Self::Surveyed
+            | Self::SidecarsRead { .. }
             | Self::Checks(_)
             | Self::BackupTaken { .. }
             | Self::Object { .. }
@@ -129,6 +203,8 @@ impl Expectation {
             | Self::CustomResourceDefinition { .. }
             | Self::Webhook { .. }
             | Self::Flux { .. }
+            | Self::AddonsApplied(_)
+            | Self::Secrets(_)
             | Self::HelmRelease { .. } => false,
         }
     }
@@ -144,6 +220,9 @@ pub struct ChecksExpectation {
     /// Findings that the team lives with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waivers: Vec<Waiver>,
+    /// Those that were pushed, and do not count yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waivers_to_come: Vec<Waiver>,
     /// The definitions that the plan changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<DefinitionChange>,
@@ -153,18 +232,43 @@ pub struct ChecksExpectation {
     /// Which nodes roll; none where no machine is replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling: Option<RollingNodes>,
+    /// Node groups of EKS that go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_groups: Vec<ReplacedGroup>,
+    /// What the team says of free addresses; none where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_addresses: Option<GivenAddresses>,
     /// The images that nodes pull.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<PlannedImage>,
     /// By what the control plane's address is carried now; none where no machine of it is replaced, or nothing tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<ControlPlaneAddress>,
+    pub address: Option<Box<ControlPlaneAddress>>,
     /// Files of the deploy branch whose objects are compared with the cluster's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<String>,
     /// Manifests whose signatures are missing or do not fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<UnprovenManifest>,
+    /// What releases on the way say has to be read, or done, before them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<ToldNote>,
+    /// What is no drift.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drift_ignores: Vec<DriftIgnore>,
+    /// The namespaces in which Cluster API has to ask by its hooks, so that machines stay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_place_hooks: Vec<String>,
+}
+
+/// Free addresses of a cluster of EKS as the team gives them, for processes that ask AWS nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenAddresses {
+    /// The subnets.
+    pub subnets: Vec<EksSubnet>,
+    /// What instances take of them.
+    pub instance_types: Vec<EksInstanceType>,
 }
 
 /// By what the address of a control plane is carried.

@@ -97,10 +97,7 @@ impl GateHistory {
             return Vec::new();
         }
         let since = since.map(|since| format!(" (watched since {since:.0})")).unwrap_or_default();
-        let fact = |object: &str, names: &[String]| Fact {
-            object: object.to_owned(),
-            seen: format!("{}{since}", names.join(", then ")),
-        };
+        let fact = |object: &str, names: &[String]| Fact::new(object, format!("{}{since}", names.join(", then ")));
         let order = (!gone.is_empty()).then(|| fact("machines that went, in their order", gone));
         let moves = (holders.len() > 1).then(|| fact("holders of the virtual address", holders));
         order.into_iter().chain(moves).collect()

@@ -9,9 +9,11 @@ use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::edit::AcceptedEdit;
 use crate::identity::ClusterIdentity;
+use crate::plan::PastDurations;
 use crate::rollback::Rollback;
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
+use crate::way_back::WayBack;
 use domain::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 
 /// Whether the recorded rollout has reached its end.
@@ -83,12 +85,56 @@ pub struct EtcdBefore {
     pub machines: Vec<String>,
 }
 
+/// The form of a ledger's file. A form that a version does not know is refused, never guessed at:
+/// what it leaves out when it writes the next one would be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct LedgerFormat(u32);
+
+impl LedgerFormat {
+    /// What this version writes. It is raised by a change that an older version would misread.
+    pub const CURRENT: Self = Self(1);
+}
+
+impl Default for LedgerFormat {
+    /// Ledgers of versions that wrote none have the first one.
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl From<LedgerFormat> for u32 {
+    fn from(format: LedgerFormat) -> Self {
+        format.0
+    }
+}
+
+impl TryFrom<u32> for LedgerFormat {
+    type Error = UnknownLedgerFormat;
+
+    fn try_from(format: u32) -> Result<Self, Self::Error> {
+        let known = 1..=Self::CURRENT.0;
+        if known.contains(&format) { Ok(Self(format)) } else { Err(UnknownLedgerFormat(format)) }
+    }
+}
+
+/// A ledger of a form that this version does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "format {0} is not known to this version, which reads up to {known}: run the version of Stepgate that wrote it, or a newer one",
+    known = LedgerFormat::CURRENT.0
+)]
+pub struct UnknownLedgerFormat(u32);
+
 /// The record of one rollout of one cluster.
 ///
 /// What it does not hold is the id of the commit it lies in: that follows from the commit's trailers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ledger {
+    /// The form of the file.
+    #[serde(default)]
+    pub format: LedgerFormat,
     /// The cluster.
     pub cluster: ClusterName,
     /// Name of the rollout.
@@ -137,6 +183,12 @@ pub struct Ledger {
     /// line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub as_declared: Vec<String>,
+    /// The way back of an upgrade before this rollout, where EKS takes the control plane back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way_back: Option<WayBack>,
+    /// What stages took in the rollouts before this one.
+    #[serde(default, skip_serializing_if = "PastDurations::is_empty")]
+    pub durations: PastDurations,
     /// Evidence of the last gate; none until it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Evidence>,
@@ -151,6 +203,13 @@ impl Ledger {
     pub fn with_tree(mut self, tree: TreeDigest) -> Self {
         self.tree = tree;
         self
+    }
+
+    /// When the newest stage was committed or taken back; none where no rollout runs.
+    #[must_use]
+    pub fn stage_since(&self) -> Option<Timestamp> {
+        let newest = self.stages.last().filter(|_| self.state == LedgerState::Running)?;
+        Some(newest.committed_at)
     }
 
     /// The last record of a stage; none where the rollout never committed it.

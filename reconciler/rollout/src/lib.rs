@@ -7,15 +7,21 @@
 //!
 //! Architecture Invariant: what is unknown, stale, unreachable or from the future makes a gate wait, with a reason.
 
+mod announcement;
 mod approval;
 mod before;
 mod change;
 pub mod check;
 mod deploy;
+pub mod dump;
 mod edit;
 mod effect;
+pub mod eksctl;
+mod eviction;
 mod expectation;
+pub mod fargate;
 mod fast_path;
+pub mod forcing;
 mod gate;
 mod history;
 mod identity;
@@ -26,48 +32,68 @@ mod plan;
 mod rollback;
 mod stage;
 mod step;
+mod tanzu_phase;
+mod tanzu_standing;
 mod verdict;
+mod way_back;
 mod world;
 
+pub use announcement::{Announcement, AnnouncementId, RolloutStanding, announcements, standing};
 pub use approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, People, Retry};
 pub use before::Before;
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
 pub use deploy::{DeployCommit, DeployHead, KnownCommit, Landed, Landing, StageTrailer};
 pub use edit::AcceptedEdit;
-pub use effect::{ApprovalRequest, Effect, EtcdAct, LedgerCommit, StageCommit};
+pub use effect::{ApprovalRequest, ClusterAct, Effect, EtcdAct, LedgerCommit, MachineOwner, StageCommit};
+pub use eviction::{EvictionAnswer, drained_nodes, eviction_answer};
 pub use expectation::{
-    ChecksExpectation, ControlPlaneAddress, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation,
-    Expectation, Extent, KubeVipExpectation, KubeletVersions, MachineOrderRules, MembersHeard, OldMembers,
-    RollingNodes, VerifiedExpectation, WorkersExpectation,
+    ADDON_NAMESPACE, AddonWorkload, AddonsExpectation, AttemptedPart, AttemptsExpectation, ChecksExpectation,
+    ControlPlaneAddress, ControlPlaneExpectation, EksExpectation, EksPart, EksaClusterExpectation, EtcdExpectation,
+    Expectation, ExpectedAddon, ExpectedAddonState, Extent, GivenAddresses, KubeVipExpectation, KubeletVersions,
+    MachineOrderRules, MembersHeard, NewGroup, OldMembers, ReplacedGroup, RollingNodes, SecretsExpectation,
+    TanzuExpectation, TanzuMachines, TanzuPart, VerifiedExpectation, WorkersExpectation, addon_workload,
 };
 pub use fast_path::{FastPath, Precheck, Reading, Waiting, WatchEvidence};
 pub use gate::{
-    Gate, MachineOrder, MarkChange, MarkKind, RunningOrder, control_plane_gate, flux_health, machine_order,
-    workers_gate,
+    Gate, MachineOrder, MarkChange, MarkKind, RunningOrder, UnaskedRollout, control_plane_gate, flux_health,
+    kept_nodes, machine_order, unasked_rollout, used_up, workers_gate,
 };
 pub use history::{GateHistory, GateKey, Streak};
 pub use identity::{ClusterIdentity, Identification};
-pub use ledger::{EtcdBefore, Ledger, LedgerState, StageRecord, StageRecordKind};
+pub use ledger::{EtcdBefore, Ledger, LedgerFormat, LedgerState, StageRecord, StageRecordKind, UnknownLedgerFormat};
 pub use lineage::Lineage;
 pub use observation::{
-    AdmissionWebhook, ApiUse, ApiUseKind, Artifacts, BRAKE, BackupFailure, BackupReport, Certificate, Condition,
-    ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DELETE_FIRST,
-    DaemonSet, Deployment, DisruptionBudget, Drift, DriftKind, EKSA_CLUSTERS, EksaCluster, EtcdAlarm, EtcdDatabase,
-    EtcdHealth, EtcdInspection, EtcdMember, EtcdMembership, EtcdadmCluster, EvictedPod, FluxKustomization,
-    FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, ImageReading, ImageState, Inspection, Machine,
-    MachineDeployment, MachineMark, MachinePool, MachineSet, MachineTopology, Marked, Node, ObjectPresence,
-    ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest, TakenField,
-    Unfinished, UnfitObject, UnpulledImage, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation,
-    conditions,
+    ATTEMPTS, AdmissionWebhook, ApiReading, ApiRequests, ApiUse, ApiUseKind, Artifacts, Attempts, BRAKE, BackupFailure,
+    BackupReport, Certificate, Condition, ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference,
+    CustomResourceDefinition, DELETE_FIRST, DaemonSet, Deployment, DisruptionBudget, DrainReading, DrainedPod,
+    DrainingNode, Drift, DriftKind, EKSA_CLUSTERS, EksAddon, EksAutoScalingGroup, EksControlPlane, EksInsight,
+    EksInstanceType, EksIssue, EksNodeGroup, EksReading, EksStack, EksSubnet, EksUpdate, EksaCluster, EksctlHold,
+    EksctlOutcome, EksctlRun, EtcdAlarm, EtcdDatabase, EtcdDisk, EtcdHealth, EtcdInspection, EtcdMember,
+    EtcdMembership, EtcdadmCluster, EvictedPod, FailedAttempt, FailingPod, FargatePod, FargateReading, FargateWorkload,
+    FluxKustomization, FluxObservation, FluxReference, FluxSource, ForcedPods, HelmRelease, Hold, IN_PLACE_HOOKS,
+    ImageReading, ImageState, InPlaceState, InPlaceUpgrade, Inspection, LoginReading, LoginSource, MADE_IN, Machine,
+    MachineDeployment, MachineHardware, MachineId, MachineMark, MachinePool, MachineSet, MachineTopology, Marked, Node,
+    NodeOrigin, NodeRoom, ObjectOrigin, ObjectPresence, ObjectReference, Observation, PlacedPod, Pod, Reachability,
+    Resources, RunningImage, RuntimeExtension, RuntimeExtensions, Serving, SidecarReading, SourceKind, Survey,
+    SystemRequest, TANZU_CLUSTER, TakenField, TanzuAddon, TanzuAddonState, TanzuCluster, TanzuImage, Templates,
+    Termination, UnattachedVolume, Unfinished, UnfitObject, UnpulledImage, VirtualAddress, VpcCni, WebhookOutcome,
+    WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
-    Block, ClusterRole, Estimate, ExpectedTime, ExtendedSupport, GroupVersions, LostVersion, MissingHops, Plan,
-    PlanInput, ProviderContracts, RULES, RenderFailure, Risk, RiskGroup, RiskKind, SkewFacts, SkewRule, StageInput,
-    StagePlan, StageState, VersionStep, hops, plan, risk_groups,
+    Block, ClusterRole, EksctlStages, Estimate, ExpectedTime, ExtendedSupport, GroupVersions, LostVersion, MinorBack,
+    MissingHops, NodeTime, PastDurations, Plan, PlanInput, ProviderContracts, RULES, RenderFailure, Risk, RiskGroup,
+    RiskKind, SkewFacts, SkewRule, StageAtTheEnd, StageInput, StagePlan, StageState, StageTime, TanzuStages,
+    VersionStep, hops, plan, risk_groups,
 };
 pub use rollback::Rollback;
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{after_soak, behind_gate, record, step};
-pub use step::{approval_rules, approval_scope, approval_verdict, exhausted, merged_outside_window, outside_windows};
+pub use step::{
+    approval_rules, approval_scope, approval_verdict, exhausted, fitting_nowhere, merged_outside_window,
+    outside_windows,
+};
+pub use tanzu_phase::TanzuPhase;
+pub use tanzu_standing::{AddonStanding, TanzuStanding, tanzu_standing};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
+pub use way_back::WayBack;
 pub use world::{ForeignChange, Pause, Prerequisite, World};

@@ -36,10 +36,20 @@ pub enum StageName {
     Flux,
     /// External etcd, apart from the control plane.
     Etcd,
+    /// The add-ons of a `TanzuKubernetesCluster`, which its controllers bring to a release before its machines.
+    Addons,
     /// The control plane's Kubernetes version and templates.
     ControlPlane,
+    /// One add-on of a cluster of eksctl.
+    Addon(GroupName),
     /// One worker group.
     Workers(GroupName),
+    /// Templates that no machine is made from any more.
+    Templates,
+    /// Nothing changes in git: workloads on Fargate nodes of an earlier version are made anew.
+    Fargate,
+    /// Nothing changes: nodes that belong to no group any more are gone.
+    Leftovers,
     /// Nothing changes: the state before and after is compared, then the rollout is closed.
     Verify,
 }
@@ -47,8 +57,8 @@ pub enum StageName {
 /// A text that names no stage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a valid stage: expected preflight, backup, cert-manager, capi, eks-a, bundle, cilium-preflight, cilium, flux, etcd, control-plane, \
-     workers/<group> or verify, for an intermediate version followed by `@<version>`"
+    "{0:?} is not a valid stage: expected preflight, backup, cert-manager, capi, eks-a, bundle, cilium-preflight, cilium, flux, etcd, addons, control-plane, \
+     addons/<name>, workers/<group>, templates, fargate, leftovers or verify, for an intermediate version followed by `@<version>`"
 )]
 pub struct InvalidStage(String);
 
@@ -65,8 +75,13 @@ impl fmt::Display for StageName {
             Self::Cilium => formatter.write_str("cilium"),
             Self::Flux => formatter.write_str("flux"),
             Self::Etcd => formatter.write_str("etcd"),
+            Self::Addons => formatter.write_str("addons"),
             Self::ControlPlane => formatter.write_str("control-plane"),
+            Self::Addon(name) => write!(formatter, "addons/{name}"),
             Self::Workers(group) => write!(formatter, "workers/{group}"),
+            Self::Templates => formatter.write_str("templates"),
+            Self::Fargate => formatter.write_str("fargate"),
+            Self::Leftovers => formatter.write_str("leftovers"),
             Self::Verify => formatter.write_str("verify"),
         }
     }
@@ -88,9 +103,17 @@ impl FromStr for StageName {
             "cilium" => Self::Cilium,
             "flux" => Self::Flux,
             "etcd" => Self::Etcd,
+            "addons" => Self::Addons,
             "control-plane" => Self::ControlPlane,
+            "templates" => Self::Templates,
+            "fargate" => Self::Fargate,
+            "leftovers" => Self::Leftovers,
             "verify" => Self::Verify,
-            _ => Self::Workers(text.strip_prefix("workers/").ok_or_else(invalid)?.parse().map_err(|_| invalid())?),
+            _ => match text.split_once('/') {
+                Some(("addons", name)) => Self::Addon(name.parse().map_err(|_| invalid())?),
+                Some(("workers", group)) => Self::Workers(group.parse().map_err(|_| invalid())?),
+                _ => return Err(invalid()),
+            },
         })
     }
 }
@@ -120,10 +143,16 @@ impl StageId {
         Self { name, hop: Some(version.into()) }
     }
 
-    /// Whether this stage puts nothing into git (`preflight`, `backup`, `verify`).
+    /// Whether this stage puts nothing into git (`preflight`, `backup`, `fargate`, `leftovers`, `verify`).
     #[must_use]
     pub fn is_without_commit(&self) -> bool {
-        matches!(self.name, StageName::Preflight | StageName::Backup | StageName::Verify)
+        matches!(self.name, StageName::Preflight | StageName::Backup) || self.is_at_the_end()
+    }
+
+    /// Whether this stage is asked about when everything is committed (`fargate`, `leftovers`, `verify`).
+    #[must_use]
+    pub fn is_at_the_end(&self) -> bool {
+        matches!(self.name, StageName::Fargate | StageName::Leftovers | StageName::Verify)
     }
 }
 
@@ -193,8 +222,13 @@ mod tests {
             "cilium@v1.18.2-0",
             "flux",
             "etcd",
+            "addons",
             "control-plane",
+            "addons/vpc-cni",
             "workers/md-0",
+            "templates",
+            "fargate",
+            "leftovers",
             "verify",
         ] {
             assert_eq!(text.parse::<StageId>().unwrap().to_string(), text);
@@ -203,7 +237,7 @@ mod tests {
 
     #[test]
     fn unknown_stages_are_refused() {
-        for text in ["", "Cilium", "workers", "workers/", "workers/a/b", "cilium@", "@v1"] {
+        for text in ["", "Cilium", "workers", "workers/", "addons/", "addons/a/b", "workers/a/b", "cilium@", "@v1"] {
             assert!(text.parse::<StageId>().is_err(), "{text:?}");
         }
     }
@@ -221,8 +255,13 @@ mod tests {
             "cilium",
             "flux",
             "etcd",
+            "addons",
             "control-plane",
+            "addons/a",
             "workers/a",
+            "templates",
+            "fargate",
+            "leftovers",
             "verify",
         ];
         let stages: Vec<StageName> = names.iter().map(|name| name.parse().unwrap()).collect();

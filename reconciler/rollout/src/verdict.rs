@@ -33,6 +33,17 @@ pub struct Fact {
     pub object: String,
     /// What was seen.
     pub seen: String,
+    /// How long it took, where it was done to a node that stayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+}
+
+impl Fact {
+    /// What was seen of an object.
+    #[must_use]
+    pub fn new(object: impl Into<String>, seen: impl Into<String>) -> Self {
+        Self { object: object.into(), seen: seen.into(), seconds: None }
+    }
 }
 
 /// Why a gate passed. Written into the ledger together with the stage that it opened.

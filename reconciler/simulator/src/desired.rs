@@ -131,6 +131,8 @@ pub struct DesiredMachines {
     pub version: String,
     /// Stands for the machine template: a change replaces the machines even where the version stays.
     pub template: String,
+    /// The template that its nodes are set up by (`KubeadmConfigTemplate`); none where the object names none.
+    pub bootstrap_template: Option<String>,
 }
 
 /// An object of which only its presence is observed.

@@ -58,13 +58,15 @@ pub enum Fault {
     FluxError,
     /// `source-error`: Flux cannot reach the git server.
     SourceError,
+    /// `certificates-lost`: somebody has deleted the Secret of the cluster's certificate authority.
+    CertificatesLost,
     /// `backup-failed`: what the backup reads back differs from what it wrote.
     BackupFailed,
 }
 
 impl Fault {
     /// Every fault, in the order of this documentation.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::SlowImage,
         Self::FailingPod,
         Self::StaleReads,
@@ -89,6 +91,7 @@ impl Fault {
         Self::FluxSuspended,
         Self::FluxError,
         Self::SourceError,
+        Self::CertificatesLost,
         Self::BackupFailed,
     ];
 
@@ -127,6 +130,7 @@ impl Fault {
             Self::FluxSuspended => "flux-suspended",
             Self::FluxError => "flux-error",
             Self::SourceError => "source-error",
+            Self::CertificatesLost => "certificates-lost",
             Self::BackupFailed => "backup-failed",
         }
     }
@@ -159,6 +163,7 @@ impl Fault {
             Self::FluxSuspended => "a person has suspended the Flux Kustomizations",
             Self::FluxError => "the API server refuses what Flux applies",
             Self::SourceError => "Flux cannot reach the git server",
+            Self::CertificatesLost => "somebody has deleted the Secret of the cluster's certificate authority",
             Self::BackupFailed => "the backup does not read back as it was written",
         }
     }
@@ -173,10 +178,12 @@ impl Fault {
     #[must_use]
     pub fn usual_at(stage: &StageName) -> Self {
         match stage {
-            StageName::Preflight | StageName::Verify => Self::NodeNotReady,
+            StageName::Preflight | StageName::Fargate | StageName::Leftovers | StageName::Verify => Self::NodeNotReady,
             StageName::Backup => Self::BackupFailed,
-            StageName::Bundle | StageName::Flux => Self::FluxError,
-            StageName::CertManager | StageName::Cilium | StageName::EksA => Self::FailingPod,
+            StageName::Bundle | StageName::Flux | StageName::Templates => Self::FluxError,
+            StageName::CertManager | StageName::Cilium | StageName::EksA | StageName::Addons | StageName::Addon(_) => {
+                Self::FailingPod
+            }
             StageName::Capi => Self::WebhookDown,
             StageName::CiliumPreflight => Self::SlowImage,
             StageName::Etcd => Self::EtcdStuck,

@@ -18,7 +18,7 @@ mod random;
 mod schedule;
 mod shape;
 
-pub use cluster::SimulatedCluster;
+pub use cluster::{SimulatedCluster, UpgradeDefect, UpgradeFault};
 pub use desired::{
     DeployedCommit, DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredPlainObject,
     DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload,
@@ -26,4 +26,4 @@ pub use desired::{
 pub use fault::{Break, Fault, Injection, InvalidBreak, InvalidFault, Trigger};
 pub use providers::as_other_providers;
 pub use random::Random;
-pub use shape::{ClusterShape, Etcd, WorkerGroup};
+pub use shape::{ClusterShape, Etcd, MachineStrategy, WorkerGroup};

@@ -1,6 +1,7 @@
 //! What a simulated cluster is made of.
 
 use domain::{ClusterName, GroupName};
+use in_place::{hooks::OnDecline, order::Driver};
 
 /// The parts of a simulated cluster before anything is rolled out on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,22 @@ pub struct ClusterShape {
     pub worker_groups: Vec<WorkerGroup>,
     /// Where etcd runs.
     pub etcd: Etcd,
+    /// How its machines come to another version.
+    pub strategy: MachineStrategy,
+}
+
+/// How machines come to another version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachineStrategy {
+    /// Others take their place.
+    Rolling,
+    /// They stay, and their nodes are upgraded.
+    InPlace {
+        /// Who has them upgraded.
+        driver: Driver,
+        /// What happens to a machine that cannot be.
+        on_decline: OnDecline,
+    },
 }
 
 /// One worker group.

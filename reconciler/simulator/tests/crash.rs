@@ -6,13 +6,18 @@
 
 #[cfg(test)]
 mod harness {
-    use std::{collections::BTreeMap, time::Instant};
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        time::Instant,
+    };
 
     use domain::ClusterName;
     use jiff::SignedDuration;
     use policy::ControlPlaneGate;
     use rollout::{Effect, StageName};
-    use simulator::model::{Controller, Crash, Defect, Scenario, Simulation, play, scenario};
+    use simulator::model::{
+        Controller, Crash, Defect, Scenario, Simulation, in_place_scenario, play, scenario, tanzu_scenario,
+    };
 
     #[expect(clippy::disallowed_methods, reason = "how many plans to try is the caller's choice")]
     fn setting(name: &str) -> Option<u64> {
@@ -72,6 +77,7 @@ mod harness {
             Effect::Hold { stage, .. } => format!("hold {stage}"),
             Effect::Backup { .. }
             | Effect::Etcd(_)
+            | Effect::Cluster(_)
             | Effect::OrderMachines { .. }
             | Effect::RequestApproval(_)
             | Effect::Commit(_)
@@ -162,6 +168,46 @@ mod harness {
             let context = format!("STEPGATE_SEED={seed}");
             check(&played.simulation, &played.last, &scenario, &context);
             stand_still(&mut played.simulation, &mut played.controller, &context);
+        }
+        let each = started.elapsed() / u32::try_from(seeds.len()).unwrap();
+        println!("{} simulations in {:?}, {each:?} each", seeds.len(), started.elapsed());
+    }
+
+    /// Machines that stay, while nodes, the extension, Cluster API and Stepgate itself fail.
+    #[test]
+    fn machines_that_stay_end_upgraded_whatever_happens() {
+        let started = clock();
+        let seeds: Vec<u64> =
+            seeds().into_iter().filter(|seed| seed % 4 == 0 || setting("STEPGATE_SEED").is_some()).collect();
+        for seed in &seeds {
+            let scenario = in_place_scenario(*seed);
+            let mut played = play(&scenario, *seed, Controller::start);
+            let context = format!("STEPGATE_SEED={seed}");
+            check(&played.simulation, &played.last, &scenario, &context);
+            stand_still(&mut played.simulation, &mut played.controller, &context);
+        }
+        let each = started.elapsed() / u32::try_from(seeds.len()).unwrap();
+        println!("{} simulations in {:?}, {each:?} each", seeds.len(), started.elapsed());
+    }
+
+    /// Rendered clusters of Tanzu: machines that never come up, certificates that go, and everything else that can go wrong.
+    #[test]
+    fn rendered_clusters_of_tanzu_end_well_whatever_happens() {
+        let started = clock();
+        let seeds = seeds();
+        let mut stages: BTreeSet<String> = BTreeSet::new();
+        for seed in &seeds {
+            let scenario = tanzu_scenario(*seed, false);
+            let mut played = play(&scenario, *seed, Controller::start);
+            let context = format!("STEPGATE_SEED={seed}");
+            check(&played.simulation, &played.last, &scenario, &context);
+            stand_still(&mut played.simulation, &mut played.controller, &context);
+            let trailers = played.simulation.branch().commits().iter().filter_map(|commit| commit.trailer.as_ref());
+            stages.extend(trailers.map(|trailer| trailer.stage.to_string()));
+        }
+        if seeds.len() > 20 {
+            let expected = ["addons", "control-plane", "templates", "workers/batch", "workers/steady"];
+            assert_eq!(stages.iter().map(String::as_str).collect::<Vec<_>>(), expected);
         }
         let each = started.elapsed() / u32::try_from(seeds.len()).unwrap();
         println!("{} simulations in {:?}, {each:?} each", seeds.len(), started.elapsed());

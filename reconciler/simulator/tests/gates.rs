@@ -9,8 +9,8 @@ mod every_event {
     use policy::StagePolicy;
     use rollout::{Binding, ClusterRole, Expectation, Gate, GateHistory, Observation, StageId, StageName};
     use simulator::{
-        ClusterShape, DeployedCommit, DesiredObject, DesiredState, Etcd, Fault, Injection, SimulatedCluster, Trigger,
-        WorkerGroup, as_other_providers,
+        ClusterShape, DeployedCommit, DesiredObject, DesiredState, Etcd, Fault, Injection, MachineStrategy,
+        SimulatedCluster, Trigger, WorkerGroup, as_other_providers,
         model::{ModelCluster, Parts},
     };
 
@@ -27,6 +27,7 @@ mod every_event {
                 control_plane_replicas: 3,
                 worker_groups: vec![WorkerGroup { name: "md-0".parse().unwrap(), replicas: 2 }],
                 etcd: if external_etcd { Etcd::External { replicas: 3 } } else { Etcd::Stacked },
+                strategy: MachineStrategy::Rolling,
             },
             role: ClusterRole::Management,
             components: vec![
@@ -39,6 +40,7 @@ mod every_event {
             policy: StagePolicy::default(),
             after: Vec::new(),
             flux_waits: false,
+            rendered: None,
         }
     }
 

@@ -8,7 +8,7 @@ use domain::ClusterName;
 use super::common::error::CommandError;
 use super::common::exit::Exit;
 use super::common::output;
-use crate::install::{self, GuardAccounts, Settings};
+use crate::install::{self, CertificateMaker, GuardAccounts, RUNBOOKS, Settings};
 use git::{RepositoryLocation, Transport};
 
 /// Arguments of `stepgate install`.
@@ -42,6 +42,10 @@ pub struct Arguments {
     /// the kubeconfig that Cluster API keeps of it there.
     #[arg(long, env = "STEPGATE_MANAGEMENT_CLUSTER", value_name = "NAME")]
     management_cluster: Option<String>,
+    /// A namespace whose pull secrets Stepgate uses to ask registries for images of its pods. May be given several times; none is used without
+    /// it.
+    #[arg(long = "pull-secrets", value_name = "NAMESPACE")]
+    pull_secrets: Vec<String>,
     /// Add an admission policy that refuses changes of managed clusters, their control planes, groups and templates, and of the components'
     /// definitions by anybody but Flux, the providers and Stepgate, unless the object carries `stepgate.dev/emergency: REASON`.
     #[arg(long)]
@@ -53,6 +57,18 @@ pub struct Arguments {
     /// A group whom the guard lets pass: `system:serviceaccounts:NAMESPACE` is all service accounts of a namespace. May be given several times.
     #[arg(long, value_name = "GROUP", requires = "guard")]
     guard_group: Vec<String>,
+    /// Add what upgrades machines in place: a Runtime Extension for Cluster API, which needs its feature gates `RuntimeSDK` and `InPlaceUpdates`.
+    #[arg(long)]
+    in_place: bool,
+    /// Who makes the certificate of the extension.
+    #[arg(long, value_enum, default_value_t, requires = "in_place", value_name = "WHO")]
+    in_place_certificate: CertificateMaker,
+    /// Add what shows Stepgate to Prometheus' operator and Grafana: a `PodMonitor` with a token, alerts, a dashboard. Metrics are served on port 8080 then.
+    #[arg(long)]
+    with_monitoring: bool,
+    /// Where `reconciler/docs/troubleshooting.md` is published, which has an entry for each alert.
+    #[arg(long, default_value = RUNBOOKS, requires = "with_monitoring", value_name = "URL")]
+    runbooks: String,
 }
 
 /// The forms that an installation comes in.
@@ -79,9 +95,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         source_branch: arguments.source_branch.clone(),
         helm_image: image("--helm-image", arguments.helm_image.as_ref().unwrap_or(&arguments.image))?,
         management_cluster: management_cluster(arguments.management_cluster.as_deref())?,
+        pull_secrets: arguments.pull_secrets.clone(),
         guard: arguments
             .guard
             .then(|| GuardAccounts { users: arguments.guard_user.clone(), groups: arguments.guard_group.clone() }),
+        in_place: arguments.in_place.then_some(arguments.in_place_certificate),
+        runbooks: arguments.with_monitoring.then(|| arguments.runbooks.clone()),
     };
     if arguments.helm_image.is_none() {
         output::note(

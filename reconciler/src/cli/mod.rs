@@ -8,6 +8,7 @@ mod answer;
 mod bundle;
 mod common;
 mod demo;
+mod extension;
 mod init;
 mod inspect;
 mod install;
@@ -15,14 +16,19 @@ mod kustomize;
 mod restore;
 mod run;
 mod schema;
+mod support_bundle;
+mod terminal;
+mod upgrader;
+mod version;
+mod web;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use domain::CommitId;
 
 pub use common::error::CommandError;
@@ -52,16 +58,36 @@ pub struct Cli {
 #[derive(Clone, Debug, Args)]
 struct Global {
     /// Which log lines are written to standard error: `error`, `warn`, `info`, `debug`, or a `tracing` filter. Left out, it is `info` for
-    /// `run`, and `warn` for all else.
+    /// `run`, `web` and `extension`, and `warn` for all else.
     #[arg(long, global = true, env = "STEPGATE_LOG_LEVEL", value_name = "LEVEL")]
     log_level: Option<String>,
     /// How much memory is to be enough, such as `192Mi`: a third of it is for what is remembered, which costs time where it is too little. Left out,
     /// it is what the control group (the container) allows, else 768Mi.
     #[arg(long, global = true, env = "STEPGATE_MEMORY_LIMIT", value_name = "AMOUNT")]
     memory_limit: Option<Amount>,
+    /// A file with public keys (PEM, ECDSA on P-256) whose signatures of Bundles and EKS-D releases count besides those of EKS Anywhere and
+    /// EKS-D: of whoever publishes bundles of their own.
+    #[arg(long, global = true, env = "STEPGATE_BUNDLE_KEYS", value_name = "FILE")]
+    bundle_keys: Option<SignerKeys>,
     /// How log lines are written.
     #[arg(long, global = true, env = "STEPGATE_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
+}
+
+/// More than any file of keys.
+const MOST_OF_KEYS: u64 = 64 << 10;
+
+/// The keys in a file.
+#[derive(Clone, Debug)]
+struct SignerKeys(Vec<bundles::SignerKey>);
+
+impl std::str::FromStr for SignerKeys {
+    type Err = String;
+
+    fn from_str(file: &str) -> Result<Self, Self::Err> {
+        let text = host::disk::read_text(Path::new(file), MOST_OF_KEYS).map_err(|error| error.to_string())?;
+        bundles::SignerKey::from_pem(&text).map(Self).map_err(|error| error.to_string())
+    }
 }
 
 /// Which fleet repository a verb reads, and where the manifests that bundles name come from.
@@ -105,6 +131,10 @@ pub struct FleetArguments {
     /// A host under `fetch.allow` that may have a loopback, link-local or private address. May be given several times.
     #[arg(long = "private-host", env = "STEPGATE_PRIVATE_HOSTS", value_delimiter = ',', value_name = "HOST")]
     private_hosts: Vec<String>,
+    /// A namespace whose pull secrets may be used to ask registries for images of its pods, where these give them to nobody without a login:
+    /// each login for its own host alone. `eksa-system` lets the login of EKS Anywhere's mirror be used. May be given several times.
+    #[arg(long = "pull-secrets", env = "STEPGATE_PULL_SECRETS", value_delimiter = ',', value_name = "NAMESPACE")]
+    pull_secrets: Vec<String>,
     /// File with the token for the forge that `stepgate.yaml` names; it is read for each request.
     #[arg(long, env = "STEPGATE_FORGE_TOKEN_FILE", value_name = "FILE")]
     forge_token_file: Option<PathBuf>,
@@ -125,13 +155,25 @@ pub struct FleetArguments {
     forge_hosts: Vec<String>,
 }
 
+impl FleetArguments {
+    /// Mirror folders.
+    pub(crate) fn mirrors(&self) -> &[MirrorFolder] {
+        &self.mirrors
+    }
+
+    /// Hosts that may have a private address.
+    pub(crate) fn private_hosts(&self) -> &[String] {
+        &self.private_hosts
+    }
+}
+
 /// What a verb takes that reports on the clusters of a fleet.
 #[derive(Clone, Debug, Args)]
 pub struct ReportArguments {
     #[command(flatten)]
     fleet: FleetArguments,
     /// Only this cluster.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = common::names::clusters())]
     cluster: Option<String>,
     /// The form of the output.
     #[arg(short, long, value_enum, default_value_t)]
@@ -175,6 +217,8 @@ pub struct ClusterArguments {
     /// Where Cluster API objects are saved before a rollout.
     #[arg(long, env = "STEPGATE_BACKUPS", default_value = "stepgate-backups", value_name = "DIR")]
     backups: PathBuf,
+    #[command(flatten)]
+    pub(in crate::cli) eksctl: common::eksctl::EksctlArguments,
 }
 
 impl ClusterArguments {
@@ -204,12 +248,20 @@ impl ClusterArguments {
                 let clusters = KubernetesClusters::new(connection, backups);
                 // The Deployment of an installation has an empty variable where nobody has named it.
                 let named = self.management_cluster.clone().filter(|name| !name.is_empty());
-                Ok(Arc::new(clusters.connected_to(named)))
+                Ok(Arc::new(clusters.connected_to(named).with_programs(self.eksctl.open()?)))
             }
             Err(error) if self.is_explicit() => Err(error.into()),
             // Plans and reasons that follow from git can be had without any cluster.
             Err(error) => Ok(Arc::new(NoAccess::new(error.to_string()))),
         }
+    }
+
+    /// A connection by which strangers' tokens are reviewed, so slowly that nothing else waits for them.
+    fn review(&self) -> Result<Connection, CommandError> {
+        let connection = self
+            .connect()?
+            .map_err(|error| CommandError::from(error).context("people are known by the management cluster"))?;
+        Ok(connection.with_requests_per_second(run::endpoints::REVIEW_REQUESTS_PER_SECOND))
     }
 
     /// A connection to the management cluster, with a limit of its own.
@@ -226,31 +278,44 @@ impl ClusterArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one is made for each process")]
 enum Verb {
     /// Check a fleet repository: policy, bundles, clusters, lock; every problem with file, line and what to do. What overlays make is rendered
     /// by `plan` only.
     Check(inspect::check::Arguments),
     /// Show what a rollout would do, stage by stage, with reasons, risks and one-way doors.
-    Plan(inspect::plan::Arguments),
-    /// Show the old and new files of the stages.
-    Diff(inspect::diff::Arguments),
+    Plan(inspect::changes::plan::Arguments),
+    /// Show what the stages change, object by object.
+    Diff(inspect::changes::diff::Arguments),
     /// Write the rendered files of a cluster.
     Render(inspect::render::Arguments),
     /// Show where every cluster stands.
     Status(inspect::status::Arguments),
     /// Say what a cluster waits for, since when, until when, and the command that helps.
     Why(inspect::why::Arguments),
+    /// Wait until a cluster is done, or a stage is committed; the exit code says what came of it.
+    Wait(inspect::wait::Arguments),
+    /// Show one rollout, commit by commit, with what opened each.
+    Show(inspect::show::Arguments),
+    /// Show what a cluster is like now, or write it down: nodes, workloads, pods by owner, without anything secret.
+    Dump(inspect::dump::Arguments),
+    /// Show what differs between two dumps of a cluster, or between one and now: by owner, and not by the names of pods.
+    Compare(inspect::compare::Arguments),
     /// Show the stage commits of the deploy branch with the evidence that opened each.
     History(inspect::history::Arguments),
+    /// Show what has happened, in the order of time: pushes, stages, approvals, what others did.
+    Events(inspect::events::Arguments),
     /// Run the controller: watch the repository and carry rollouts through.
     Run(run::verb::Arguments),
+    /// Show the fleet in a browser: where every cluster stands, and why. It reads, and never writes.
+    Web(web::Arguments),
     /// Record what the source branch says of a running cluster as deployed, after comparing it with what runs.
     Adopt(adopt::Arguments),
     /// Merge what is proposed for a cluster into the deploy branch: the approval, where no forge is used.
     Approve(answer::approve::Arguments),
     /// Say no to what is proposed for a cluster: it is held until its plan is another one.
     Reject(answer::reject::Arguments),
-    /// Let a stage be committed once more that was reverted as often as its policy says.
+    /// Let a reverted stage be committed once more, or machines that did not come up be tried again.
     Retry(answer::retry::Arguments),
     /// Put a cluster back to a state that was verified before, stage by stage in reverse order, through the same gates and approvals.
     Rollback(answer::rollback::Arguments),
@@ -266,10 +331,18 @@ enum Verb {
     Init(init::Arguments),
     /// Print the JSON schema of a document, for editors.
     Schema(schema::Arguments),
+    /// Say which version this is, and whether it reads the ledgers of the deploy branch.
+    Version(version::Arguments),
+    /// Write what whoever helps needs to know into one archive: where every cluster stands, plans, commits, problems; nothing secret.
+    SupportBundle(support_bundle::Arguments),
     /// Write the manifests of an installation in a management cluster: for kubectl, kustomize or Helm.
     Install(install::Arguments),
-    /// Compare, verify, show and fetch Bundles manifests.
+    /// Answer the hooks by which Cluster API upgrades machines in place, instead of replacing them.
+    Extension(extension::Arguments),
+    /// Compare, verify, show, fetch and propose Bundles manifests.
     Bundle(bundle::Arguments),
+    /// Make the images that nodes are upgraded in place with.
+    Upgrader(upgrader::Arguments),
     /// Evaluate gates on recordings.
     Gate(inspect::gate::Arguments),
     /// Build kustomizations as kustomize does, and compare what two of them make.
@@ -280,9 +353,34 @@ enum Verb {
     Man,
 }
 
+/// Programs that run others whose name begins with theirs, as their own verbs.
+const HOSTS: [&str; 2] = ["kubectl", "flux"];
+
+/// The command, called as whoever runs it calls it: as `kubectl stepgate` where the program is `kubectl-stepgate`.
+fn command(program: Option<&OsString>) -> clap::Command {
+    let name = program.and_then(|program| Path::new(program).file_stem()?.to_str()?.split_once('-'));
+    match name.filter(|(host, name)| HOSTS.contains(host) && *name == "stepgate") {
+        Some((host, name)) => Cli::command().bin_name(format!("{host} {name}")),
+        None => Cli::command(),
+    }
+}
+
 /// Runs the program with the arguments given and returns its exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match common::completion::answered(&arguments) {
+        Ok(false) => {}
+        Ok(true) => return Exit::Success.into(),
+        Err(error) => {
+            let _ = error.print();
+            return Exit::Error.into();
+        }
+    }
+    let program = arguments.first().cloned();
+    let parsed = command(program.as_ref()).try_get_matches_from(arguments).and_then(|mut matches| {
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command(program.as_ref())))
+    });
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             // clap's own texts: help and version go to standard output and are no failure.
@@ -293,7 +391,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(limit) = cli.global.memory_limit {
         memory::set(limit);
     }
-    let usual = if matches!(&cli.verb, Verb::Run(arguments) if arguments.goes_on()) { "info" } else { "warn" };
+    if let Some(keys) = cli.global.bundle_keys {
+        bundles::SignerKey::trust(keys.0);
+    }
+    let goes_on = match &cli.verb {
+        Verb::Run(arguments) => arguments.goes_on(),
+        Verb::Extension(_) | Verb::Web(_) => true,
+        _ => false,
+    };
+    let usual = if goes_on { "info" } else { "warn" };
     telemetry::install(cli.global.log_level.as_deref().unwrap_or(usual), cli.global.log_format);
     match run_verb(cli.verb) {
         Ok(exit) => exit.into(),
@@ -307,13 +413,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
     match verb {
         Verb::Check(arguments) => inspect::check::run(&arguments),
-        Verb::Plan(arguments) => inspect::plan::run(&arguments),
-        Verb::Diff(arguments) => inspect::diff::run(&arguments),
+        Verb::Plan(arguments) => inspect::changes::plan::run(&arguments),
+        Verb::Diff(arguments) => inspect::changes::diff::run(&arguments),
         Verb::Render(arguments) => inspect::render::run(&arguments),
         Verb::Status(arguments) => inspect::status::run(&arguments),
         Verb::Why(arguments) => inspect::why::run(&arguments),
+        Verb::Wait(arguments) => inspect::wait::run(&arguments),
+        Verb::Show(arguments) => inspect::show::run(&arguments),
+        Verb::Dump(arguments) => inspect::dump::run(&arguments),
+        Verb::Compare(arguments) => inspect::compare::run(&arguments),
         Verb::History(arguments) => inspect::history::run(&arguments),
+        Verb::Events(arguments) => inspect::events::run(&arguments),
         Verb::Run(arguments) => run::verb::run(&arguments),
+        Verb::Web(arguments) => web::run(&arguments),
         Verb::Adopt(arguments) => adopt::run(&arguments),
         Verb::Approve(arguments) => answer::approve::run(&arguments),
         Verb::Reject(arguments) => answer::reject::run(&arguments),
@@ -325,8 +437,12 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Init(arguments) => init::run(&arguments),
         Verb::Schema(arguments) => schema::run(&arguments),
+        Verb::Version(arguments) => version::run(&arguments),
+        Verb::SupportBundle(arguments) => support_bundle::run(&arguments),
         Verb::Install(arguments) => install::run(&arguments),
+        Verb::Extension(arguments) => extension::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(&arguments),
+        Verb::Upgrader(arguments) => upgrader::run(&arguments),
         Verb::Gate(arguments) => inspect::gate::run(&arguments),
         Verb::Kustomize(arguments) => kustomize::run(&arguments),
         Verb::Completion(arguments) => common::completion::completion(&arguments),
@@ -336,10 +452,23 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
     use schemars::schema_for;
 
     use super::*;
+
+    #[test]
+    fn a_plugin_is_called_as_people_call_it() {
+        let called = |program: &str| command(Some(&program.into())).get_bin_name().map(str::to_owned);
+        for (program, expected) in [
+            ("/usr/bin/kubectl-stepgate", Some("kubectl stepgate")),
+            ("flux-stepgate", Some("flux stepgate")),
+            ("stepgate", None),
+            ("stepgate-in-tests", None),
+            ("helm-stepgate", None),
+        ] {
+            assert_eq!(called(program).as_deref(), expected, "{program}");
+        }
+    }
 
     #[test]
     fn the_argument_tree_is_consistent() {
@@ -349,22 +478,28 @@ mod tests {
     /// The documents of `-o json`, as JSON schemas. `UPDATE_FIXTURES=1` writes them anew.
     #[test]
     fn the_schemas_in_the_repository_are_those_of_the_reports() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
         for (verb, schema) in [
             ("check", schema_for!(inspect::check::CheckReport)),
             ("check-apis", schema_for!(inspect::apis::report::ApiReport)),
             ("check-cluster", schema_for!(inspect::cluster_checks::ClusterCheckReport)),
+            ("compare", schema_for!(inspect::compare::CompareReport)),
+            ("dashboard", schema_for!(crate::dashboard::Snapshot)),
             ("demo", schema_for!(crate::demo::DemoReport)),
-            ("diff", schema_for!(inspect::diff::DiffReport)),
-            ("history", schema_for!(inspect::history::HistoryReport)),
+            ("diff", schema_for!(crate::report::DiffReport)),
+            ("events", schema_for!(crate::report::EventsReport)),
+            ("history", schema_for!(crate::report::HistoryReport)),
             ("kustomize-diff", schema_for!(kustomize::diff::KustomizeDiffReport)),
-            ("plan", schema_for!(inspect::plan::PlanReport)),
+            ("plan", schema_for!(inspect::changes::plan::PlanReport)),
             ("policy", policy::policy_schema()),
             ("render", schema_for!(inspect::render::RenderReport)),
             ("restore", schema_for!(restore::RestoreReport)),
             ("run", schema_for!(run::verb::PassReport)),
+            ("show", schema_for!(inspect::show::RolloutShown)),
             ("status", schema_for!(inspect::status::StatusReport)),
-            ("why", schema_for!(inspect::why::WhyReport)),
+            ("version", schema_for!(version::VersionReport)),
+            ("upgrader-build", schema_for!(upgrader::build::UpgraderImagesReport)),
+            ("why", schema_for!(crate::report::WhyReport)),
         ] {
             let file = folder.join(format!("{verb}.json"));
             let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());

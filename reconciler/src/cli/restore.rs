@@ -18,7 +18,7 @@ use crate::reconcile::clusters::backup_registry::RegistryBackups;
 use crate::reconcile::planner::ClusterView;
 use cluster::kubernetes::{
     Backup, BackupIdentity, BackupRegistry as _, Comparison, Connection, ConnectionSource, KubernetesCluster, Restore,
-    RestoreError, RestoreOptions, Restored, SavedState, newest_whole, read_backup, read_pulled,
+    RestoreError, RestoreOptions, Restored, SavedState, newest_whole, read_backup, read_pulled, with_certificates_of,
 };
 
 /// The largest file of keys, in bytes.
@@ -47,9 +47,23 @@ pub struct Arguments {
     /// Put back objects that were changed, or made anew, since the backup was taken. What was changed is lost.
     #[arg(long)]
     overwrite_newer: bool,
+    /// Only the Secrets that machines trust (`-ca`, `-etcd`, `-proxy`, `-sa`, `-kubeconfig`): the rest of a cluster that is being rolled out has
+    /// changed since.
+    #[arg(long, conflicts_with = "to")]
+    certificates: bool,
+    /// The same, out of the bootstrap data of this Machine of the control plane instead of a backup.
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["from", "to", "identity"])]
+    certificates_of: Option<String>,
     /// The form of the output.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+}
+
+impl Arguments {
+    /// Whether certificates are all that is restored.
+    fn is_of_certificates(&self) -> bool {
+        self.certificates || self.certificates_of.is_some()
+    }
 }
 
 /// How a backup stands to what is there, and what was done.
@@ -202,12 +216,16 @@ async fn restore(
         }
         None => None,
     };
-    let is_move = target.is_some() && is_still_there(arguments, cluster).await?;
+    let is_move = !arguments.is_of_certificates() && target.is_some() && is_still_there(arguments, cluster).await?;
     if !arguments.source_is_gone && (target.is_none() || is_move) {
         refuse_while_rolling(opened, view, cluster).await?;
     }
     let at = Timestamp::now();
-    let mut backup = if is_move { cluster.as_it_is(at).await? } else { saved(arguments, backups)? };
+    let mut backup = match &arguments.certificates_of {
+        Some(machine) => with_certificates_of(cluster.as_it_is(at).await?, arguments.answer.cluster(), machine)?,
+        None if is_move => cluster.as_it_is(at).await?,
+        None => saved(arguments, backups)?,
+    };
     let options = |reason: String, owner: &str| RestoreOptions {
         owner: owner.to_owned(),
         reason,
@@ -215,6 +233,10 @@ async fn restore(
         overwrite_newer: arguments.overwrite_newer,
     };
     let restore = opened_restore(cluster, target.as_ref(), &backup).await?;
+    let restore = match arguments.is_of_certificates() {
+        true => restore.of_certificates(arguments.answer.cluster()),
+        false => restore,
+    };
     let comparison = restore.compare().await?;
     let obstacles = comparison.obstacles(arguments.overwrite_newer);
     let server = target.as_ref().map_or_else(|| cluster.server().to_owned(), |target| target.server().to_owned());

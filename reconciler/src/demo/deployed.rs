@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use domain::{ClusterName, TreeDigest};
-use overlays::{ClusterSpec, ComponentName, ObjectSummary, RenderedTree};
+use overlays::{ClusterKind, ClusterSpec, ComponentName, ObjectSummary, RenderedTree};
 use simulator::{
     ClusterShape, DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredPlainObject,
-    DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload, Etcd, WorkerGroup,
+    DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload, Etcd, MachineStrategy, WorkerGroup,
 };
 use yaml::Node;
 
@@ -161,12 +161,16 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
         replicas,
         version: machine_version(version),
         template: template.to_owned(),
+        bootstrap_template: None,
     };
     let mut found = Vec::new();
     if let Some(replicas) = cluster.external_etcd {
         let template = template(&deployed, &cluster, "externalEtcdConfiguration");
         let object = format!("{name}-etcd");
         found.push(DesiredObject::Etcd(machines(object, replicas, &cluster.kubernetes_version, &template)));
+    }
+    if cluster.kind == ClusterKind::ClusterApi {
+        return cluster_api(&cluster, &deployed);
     }
     let nodes: Vec<Node> = deployed.files.values().flat_map(|bytes| overlays::objects_of(bytes)).collect();
     let specification = Specification { cluster: &cluster, objects: &nodes };
@@ -195,6 +199,45 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
     let specification = deployed.below(ComponentName::Cluster.directory());
     found.extend(objects(&specification));
     found
+}
+
+/// The objects of Cluster API that the deployed specification has itself.
+fn cluster_api(cluster: &ClusterSpec, deployed: &RenderedTree) -> Vec<DesiredObject> {
+    let specification = deployed.below(ComponentName::Cluster.directory());
+    let nodes: Vec<Node> = specification.files.values().flat_map(|bytes| overlays::objects_of(bytes)).collect();
+    let machines = |node: &Node, version: &[&str], template: &[&str]| DesiredMachines {
+        namespace: text(node, &["metadata", "namespace"]).unwrap_or("default").to_owned(),
+        name: text(node, &["metadata", "name"]).unwrap_or_default().to_owned(),
+        replicas: node.at(&["spec", "replicas"]).and_then(Node::as_i64).and_then(|it| it.try_into().ok()).unwrap_or(1),
+        version: text(node, version).unwrap_or_default().to_owned(),
+        template: text(node, template).unwrap_or_default().to_owned(),
+        bootstrap_template: None,
+    };
+    let made = nodes.iter().filter_map(|node| match text(node, &["kind"])? {
+        "KubeadmControlPlane" => {
+            let template = ["spec", "machineTemplate", "spec", "infrastructureRef", "name"];
+            Some(DesiredObject::ControlPlane {
+                machines: machines(node, &["spec", "version"], &template),
+                kube_vip: None,
+            })
+        }
+        "MachineDeployment" => {
+            let (spec, name) = (["spec", "template", "spec"], text(node, &["metadata", "name"])?);
+            let group = cluster.worker_groups.iter().find(|group| {
+                group.object.as_deref() == Some(name) || format!("{}-{}", cluster.name, group.name) == name
+            })?;
+            let template: Vec<&str> = spec.iter().copied().chain(["infrastructureRef", "name"]).collect();
+            let version: Vec<&str> = spec.iter().copied().chain(["version"]).collect();
+            let bootstrap: Vec<&str> = spec.iter().copied().chain(["bootstrap", "configRef", "name"]).collect();
+            let bootstrap = text(node, &bootstrap).map(str::to_owned);
+            Some(DesiredObject::Workers {
+                group: group.name.parse().ok()?,
+                machines: DesiredMachines { bootstrap_template: bootstrap, ..machines(node, &version, &template) },
+            })
+        }
+        _ => None,
+    });
+    made.chain(objects(&specification)).collect()
 }
 
 /// The template that follows from a part's machine configuration.
@@ -235,5 +278,6 @@ pub fn shape(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirector
         control_plane_replicas: cluster.control_plane_count.unwrap_or(1),
         worker_groups: groups.collect(),
         etcd: cluster.external_etcd.map_or(Etcd::Stacked, |replicas| Etcd::External { replicas }),
+        strategy: MachineStrategy::Rolling,
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use include_dir::{Dir, include_dir};
 use jiff::Timestamp;
 
-use super::DemoSettings;
+use super::{DemoKind, DemoSettings};
 use crate::reconcile::clusters::directory::path;
 use domain::BranchName;
 use git::{CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome, Repository, Signing};
@@ -37,7 +37,10 @@ impl FleetFiles {
     /// When the manifests cannot be written, or the bundles cannot be read or used.
     pub fn of(settings: &DemoSettings) -> Result<Self, anyhow::Error> {
         match &settings.bundles {
-            None => built_in(settings),
+            None => match settings.kind {
+                DemoKind::EksAnywhere => built_in(settings),
+                DemoKind::Tanzu => tanzu(),
+            },
             Some((from, to)) => published(settings, from, to),
         }
     }
@@ -58,6 +61,19 @@ fn built_in(settings: &DemoSettings) -> Result<FleetFiles, anyhow::Error> {
     let mut bump = clusters("clusters", "1.34")?;
     bump.insert("bundles/bundles-81.yaml".to_owned(), fixture("bundles/bundles-81.yaml")?);
     Ok(FleetFiles { before, bump, subject: "Take bundle 81 and Kubernetes 1.34".to_owned(), mirrors: vec![mirror] })
+}
+
+/// A cluster that goes to the release of another image.
+fn tanzu() -> Result<FleetFiles, anyhow::Error> {
+    let cluster = |release: &str| -> Result<BTreeMap<String, Vec<u8>>, anyhow::Error> {
+        let text = String::from_utf8(fixture("tanzu/depot.yaml")?)?.replace("RELEASE", release);
+        Ok(BTreeMap::from([("clusters/depot/depot.yaml".to_owned(), text.into_bytes())]))
+    };
+    let mut before = cluster("v1.33.1---vmware.1-tkg.1")?;
+    before.insert("stepgate.yaml".to_owned(), fixture("tanzu/stepgate.yaml")?);
+    before.insert("supervisor/images.yaml".to_owned(), fixture("tanzu/images.yaml")?);
+    let bump = cluster("v1.34.2---vmware.1-tkg.2")?;
+    Ok(FleetFiles { before, bump, subject: "Take release v1.34.2+vmware.1-tkg.2".to_owned(), mirrors: Vec::new() })
 }
 
 fn published(settings: &DemoSettings, from: &Path, to: &Path) -> Result<FleetFiles, anyhow::Error> {

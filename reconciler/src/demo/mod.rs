@@ -18,11 +18,23 @@ use std::path::PathBuf;
 
 use simulator::Break;
 
+/// Of which kind the clusters of the built-in fleet are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum DemoKind {
+    /// A management cluster of EKS Anywhere with two workload clusters.
+    #[default]
+    EksAnywhere,
+    /// A `TanzuKubernetesCluster` that is rendered for Cluster API.
+    Tanzu,
+}
+
 /// What a demonstration runs on.
 #[derive(Clone, Debug)]
 pub struct DemoSettings {
     /// The folder; the repository is `fleet.git` in it.
     pub folder: PathBuf,
+    /// Of which kind its clusters are, where no bundles are given.
+    pub kind: DemoKind,
     /// Bundles manifests to go from and to; the built-in ones, when none are given.
     pub bundles: Option<(PathBuf, PathBuf)>,
     /// Where the manifests that these bundles name are.

@@ -2,6 +2,8 @@
 //!
 //! Architecture Invariant: nothing here decides. What is next comes from `step`; this folder reads, commits, pushes and waits.
 
+pub mod actions;
+pub mod announce;
 pub mod cache;
 pub mod clusters;
 pub mod effects;
@@ -10,9 +12,10 @@ pub mod observe;
 pub mod people;
 pub mod planner;
 pub mod proposal;
+pub mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use domain::Problem;
 use domain::{ClusterName, CommitId, PlanDigest};
@@ -20,7 +23,7 @@ use jiff::Timestamp;
 use rollout::{FastPath, GateHistory, Reachability};
 
 pub use main_loop::reconcile_loop::ReconcileLoop;
-pub use main_loop::report::{ClusterOutcome, ClusterPass, CommittedStage, ReconcileReport};
+pub use main_loop::report::{ClosedStage, ClusterOutcome, ClusterPass, CommittedStage, ReconcileReport};
 
 use cache::cached_decision::CachedDecision;
 use cache::inputs::Inputs;
@@ -31,7 +34,7 @@ use observe::observation_cache::Weighed;
 use planner::{ClusterView, FleetReading, Planner};
 use planning::DirectoryIds;
 use planning::progress::{ClusterProgress, FleetProgress};
-use proposal::{Mergers, OpenOnes, Shown};
+use proposal::{Mergers, OpenOnes, SaidBelow, Shown};
 
 use cluster::ClusterReference;
 use cluster::kubernetes::ChangeScope;
@@ -58,6 +61,8 @@ struct Memory {
     done: Option<StateKey>,
     /// What Flux makes of it since then; none where Flux is not asked.
     final_health: Option<FinalHealth>,
+    /// Where a cluster of Tanzu stood when it was read last.
+    tanzu: Option<rollout::TanzuStanding>,
     /// What the last pass came to, where that was to wait.
     resting: Option<Arc<CachedDecision>>,
     /// The directory that was last applied without Flux.
@@ -132,12 +137,25 @@ pub struct Controller {
     /// The fleet as it was read last, and the memory that it takes beside what is remembered of commits: of what views may take.
     reading: Mutex<Option<(FleetReading, Charge)>>,
     settled: Mutex<Option<Settled>>,
+    /// The head of the deploy branch before the first pass, once announcements were asked for.
+    first_head: OnceLock<Option<CommitId>>,
     /// What people were last shown on the forge of each proposed branch, or why they could not be.
     shown: Mutex<BTreeMap<BranchName, Shown>>,
+    /// What was last said below pull requests that people have merged.
+    said_below: Mutex<SaidBelow>,
     open_pulls: Mutex<OpenOnes>,
     /// One writer at a time in this process. Whoever has the turn decides at the newest head, so that nobody's commit is in
     /// vain, and no two clusters take one place of a wave.
     writing: tokio::sync::Mutex<()>,
+}
+
+/// The fleet as the last pass saw it, for whoever tells of it.
+#[derive(Clone)]
+pub struct FleetView {
+    /// Both branches.
+    pub reading: FleetReading,
+    /// The views that are at hand, by cluster.
+    pub views: BTreeMap<String, Arc<ClusterView>>,
 }
 
 /// The heads at which every cluster was done: while they stay, a pass reads two refs and nothing else.
@@ -163,7 +181,9 @@ impl Controller {
             standings: Mutex::default(),
             reading: Mutex::default(),
             settled: Mutex::default(),
+            first_head: OnceLock::new(),
             shown: Mutex::default(),
+            said_below: Mutex::default(),
             open_pulls: Mutex::default(),
             writing: tokio::sync::Mutex::new(()),
         }
@@ -242,6 +262,16 @@ impl Controller {
 
     fn standings(&self) -> MutexGuard<'_, FleetProgress> {
         self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fleet as the last pass saw it; none before the first one.
+    pub fn fleet_view(&self) -> Option<FleetView> {
+        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.0.clone();
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let views = memory
+            .iter()
+            .filter_map(|(name, memory)| Some((name.to_string(), Arc::clone(&memory.view.as_ref()?.view))));
+        Some(FleetView { reading, views: views.collect() })
     }
 
     /// What keeps every cluster from being planned, as the source branch was read last: nothing new begins before it is repaired.

@@ -18,6 +18,10 @@ use crate::reconcile::{ClusterOutcome, ReconcileReport};
 /// Clusters that have series of their own; those beyond count in the sums only.
 const MOST_CLUSTERS: usize = 2000;
 
+/// Upper bounds of how long stages take, in seconds: a minute to a week.
+const STAGE_BUCKETS: [f64; 10] =
+    [60.0, 300.0, 900.0, 1800.0, 3600.0, 10_800.0, 21_600.0, 86_400.0, 259_200.0, 604_800.0];
+
 type Seconds = Gauge<f64, AtomicU64>;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -38,9 +42,25 @@ struct Cluster {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ClusterName {
+    cluster: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Stage {
+    stage: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Commit {
     stage: &'static str,
     kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Announcement {
+    sink: String,
+    result: &'static str,
 }
 
 /// The metrics of this process.
@@ -52,8 +72,12 @@ pub struct Metrics {
     last_pass: Seconds,
     clusters: Family<State, Gauge>,
     cluster: Family<Cluster, Gauge>,
+    stage_since: Family<ClusterName, Seconds>,
+    waits_for_people: Family<ClusterName, Gauge>,
     commits: Family<Commit, Counter>,
+    stage_duration: Family<Stage, Histogram>,
     leads: Gauge,
+    announcements: Family<Announcement, Counter>,
 }
 
 impl Default for Metrics {
@@ -65,8 +89,12 @@ impl Default for Metrics {
             last_pass: Seconds::default(),
             clusters: Family::default(),
             cluster: Family::default(),
+            stage_since: Family::default(),
+            waits_for_people: Family::default(),
             commits: Family::default(),
+            stage_duration: Family::new_with_constructor(|| Histogram::new(STAGE_BUCKETS)),
             leads: Gauge::default(),
+            announcements: Family::default(),
             registry: Registry::default(),
         };
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -82,8 +110,26 @@ impl Default for Metrics {
         registry.register_with_unit("last_pass_timestamp", "When the last pass ended, Unix time", Unit::Seconds, last);
         registry.register("clusters", "Clusters by state", metrics.clusters.clone());
         registry.register("cluster_state", "1 for the state and stage of each cluster", metrics.cluster.clone());
+        let since = metrics.stage_since.clone();
+        registry.register_with_unit(
+            "stage_since_timestamp",
+            "When the newest stage of each running rollout was committed, Unix time",
+            Unit::Seconds,
+            since,
+        );
+        let asked = metrics.waits_for_people.clone();
+        registry.register("waits_for_people", "1 for each cluster whose next commit people are asked for", asked);
+        let stage_duration = metrics.stage_duration.clone();
+        registry.register_with_unit(
+            "stage_duration",
+            "From the commit of a stage to the one that follows: gate, soak, windows and approvals",
+            Unit::Seconds,
+            stage_duration,
+        );
         registry.register("stage_commits", "Commits on the deploy branch", metrics.commits.clone());
         registry.register("leads", "1 while this process holds the Lease, or needs none", metrics.leads.clone());
+        let told = metrics.announcements.clone();
+        registry.register("announcements", "Announcements by sink, and what came of them", told);
         Self { registry, ..metrics }
     }
 }
@@ -102,10 +148,19 @@ impl Metrics {
         }
         // Of clusters that moved on, or are gone, nothing stays.
         self.cluster.clear();
+        self.stage_since.clear();
+        self.waits_for_people.clear();
         for cluster in pass.clusters.iter().take(MOST_CLUSTERS) {
             let stage = cluster.outcome.stage().map_or("", stage_word);
             let labels = Cluster { cluster: cluster.cluster.clone(), state: cluster.outcome.word(), stage };
             self.cluster.get_or_create(&labels).set(1);
+            let name = ClusterName { cluster: cluster.cluster.clone() };
+            if let Some(since) = cluster.stage_since {
+                self.stage_since.get_or_create(&name).set(since.as_duration().as_secs_f64());
+            }
+            if cluster.proposed.is_some() {
+                self.waits_for_people.get_or_create(&name).set(1);
+            }
         }
     }
 
@@ -114,12 +169,21 @@ impl Metrics {
         for commit in pass.clusters.iter().flat_map(|cluster| &cluster.committed) {
             let kind = if commit.reverted { "revert" } else { "commit" };
             self.commits.get_or_create(&Commit { stage: stage_word(&commit.stage), kind }).inc();
+            if let Some(closed) = &commit.follows {
+                let stage = Stage { stage: stage_word(&closed.stage) };
+                self.stage_duration.get_or_create(&stage).observe(closed.took.as_secs_f64());
+            }
         }
     }
 
     /// Whether this process works, or stands by.
     pub fn leads(&self, leads: bool) {
         self.leads.set(i64::from(leads));
+    }
+
+    /// Something came of an announcement: `told`, `later`, `refused` or `dropped`.
+    pub fn announced(&self, sink: &str, result: &'static str) {
+        self.announcements.get_or_create(&Announcement { sink: sink.to_owned(), result }).inc();
     }
 
     /// All metrics in the text format of `OpenMetrics`.
@@ -146,7 +210,11 @@ fn stage_word(stage: &StageId) -> &'static str {
         StageName::Flux => "flux",
         StageName::Etcd => "etcd",
         StageName::ControlPlane => "control-plane",
+        StageName::Addons | StageName::Addon(_) => "addons",
         StageName::Workers(_) => "workers",
+        StageName::Templates => "templates",
+        StageName::Fargate => "fargate",
+        StageName::Leftovers => "leftovers",
         StageName::Verify => "verify",
     }
 }
@@ -156,25 +224,27 @@ mod tests {
     use rollout::Reason;
 
     use super::*;
-    use crate::reconcile::{ClusterPass, CommittedStage};
+    use jiff::SignedDuration;
 
-    fn cluster(name: &str, outcome: ClusterOutcome) -> ClusterPass {
-        ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, proposed: None, next: None }
-    }
+    use crate::reconcile::{ClosedStage, ClusterPass, CommittedStage};
 
     #[test]
     fn states_are_counted_and_what_was_before_is_forgotten() {
         let metrics = Metrics::default();
         let stage: StageId = "workers/md-0".parse().unwrap();
         let waiting = ClusterOutcome::Waiting { stage: Some(stage.clone()), reason: Reason::new("a"), until: None };
-        let mut pass =
-            ReconcileReport { clusters: vec![cluster("one", waiting), cluster("two", ClusterOutcome::Done)] };
+        let mut pass = ReconcileReport {
+            clusters: vec![ClusterPass::new("one", waiting), ClusterPass::new("two", ClusterOutcome::Done)],
+        };
         pass.clusters[0].committed.push(CommittedStage {
             stage,
             commit: "0".repeat(40).parse().unwrap(),
             reverted: false,
             evidence: Vec::new(),
+            follows: Some(ClosedStage { stage: StageName::ControlPlane.into(), took: SignedDuration::from_mins(20) }),
         });
+        pass.clusters[0].stage_since = Some("1970-01-01T01:00:00Z".parse().unwrap());
+        pass.clusters[0].proposed = Some("stepgate/one".parse().unwrap());
         metrics.passed(Some(&pass), Duration::from_millis(20), 1.5);
         metrics.committed(&pass);
         let text = metrics.text();
@@ -183,18 +253,26 @@ mod tests {
             "stepgate_cluster_state{cluster=\"two\",state=\"done\",stage=\"\"} 1",
             "stepgate_clusters{state=\"held\"} 0",
             "stepgate_stage_commits_total{stage=\"workers\",kind=\"commit\"} 1",
+            "stepgate_stage_duration_seconds_bucket{le=\"900.0\",stage=\"control-plane\"} 0",
+            "stepgate_stage_duration_seconds_bucket{le=\"1800.0\",stage=\"control-plane\"} 1",
+            "stepgate_stage_since_timestamp_seconds{cluster=\"one\"} 3600.0",
+            "stepgate_waits_for_people{cluster=\"one\"} 1",
             "stepgate_passes_total{result=\"success\"} 1",
             "stepgate_last_pass_timestamp_seconds 1.5",
         ] {
             assert!(text.contains(expected), "{expected} in\n{text}");
         }
         metrics.passed(
-            Some(&ReconcileReport { clusters: vec![cluster("one", ClusterOutcome::Done)] }),
+            Some(&ReconcileReport { clusters: vec![ClusterPass::new("one", ClusterOutcome::Done)] }),
             Duration::ZERO,
             2.0,
         );
         metrics.passed(None, Duration::ZERO, 3.0);
         let text = metrics.text();
+        assert!(
+            !text.contains("stepgate_waits_for_people{") && !text.contains("stage_since_timestamp_seconds{"),
+            "{text}"
+        );
         assert!(!text.contains("cluster=\"two\"") && !text.contains("workers\"} 1\n# "), "{text}");
         assert!(text.contains("stepgate_passes_total{result=\"failure\"} 1"), "{text}");
         assert!(text.contains("stepgate_last_pass_timestamp_seconds 2.0"), "{text}");
@@ -204,7 +282,7 @@ mod tests {
     fn a_fleet_without_end_has_series_with_an_end() {
         let metrics = Metrics::default();
         let clusters =
-            (0..3 * MOST_CLUSTERS).map(|index| cluster(&format!("c{index}"), ClusterOutcome::Done)).collect();
+            (0..3 * MOST_CLUSTERS).map(|index| ClusterPass::new(&format!("c{index}"), ClusterOutcome::Done)).collect();
         metrics.passed(Some(&ReconcileReport { clusters }), Duration::ZERO, 0.0);
         let text = metrics.text();
         assert_eq!(text.matches("stepgate_cluster_state{").count(), MOST_CLUSTERS);

@@ -5,7 +5,7 @@ use crate::support::Fleet;
 const AS: [&str; 2] = ["--as", "A Person <person@example.com>"];
 
 /// A fleet whose every stage is proposed, with a change of cert-manager in the management cluster that is.
-fn asked() -> Fleet {
+pub fn asked() -> Fleet {
     asked_with("")
 }
 

@@ -73,7 +73,7 @@ fn a_deleted_deploy_branch_is_told_and_not_made_anew() {
 fn what_cannot_be_recorded_is_listed_by_part_with_what_helps() {
     let fleet = Fleet::settled();
     fleet.repository.find_reference("refs/heads/deploy").unwrap().delete().unwrap();
-    let run = stepgate(&["adopt", "mgmt", "--yes", "--repo", &fleet.place()]);
+    let run = stepgate(&["adopt", "mgmt", "--yes", "--as-declared", "--repo", &fleet.place()]);
     assert_eq!(run.code, 2, "{}", run.text());
     let starts = |start: &str| run.stderr.lines().filter(|line| line.starts_with(start)).count();
     for part in ["cert-manager", "capi", "eks-a", "flux"] {

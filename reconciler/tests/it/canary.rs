@@ -3,7 +3,7 @@
 use git2::Repository;
 
 use crate::fleets::{below, commit, fleets};
-use crate::support::stepgate;
+use crate::support::{stepgate, support_bundle};
 
 /// The word, and its base64 with and without an end of line.
 const CANARY: [&str; 3] = ["kanarienvogel", "a2FuYXJpZW52b2dl", "S2FuYXJpZW52b2dl"];
@@ -44,8 +44,12 @@ fn no_verb_shows_what_is_secret() {
     assert!(before.values().filter(|bytes| holds(bytes)).count() > 4, "the fleet holds its word");
     commit(&repository, &before, &[], "What runs");
     assert_eq!(shown(place), [""; 0]);
-    let adopted = stepgate(&["adopt", "--yes", "--repo", place]);
+    let adopted = stepgate(&["adopt", "--yes", "--as-declared", "--repo", place]);
     assert!(adopted.stdout.contains("shop: recorded"), "{adopted:?}");
     commit(&repository, &below(&fleet.join("after")), &[], "What is wanted");
     assert_eq!(shown(place), [""; 0]);
+    let files = support_bundle(|arguments| stepgate(&[arguments, &["--repo", place]].concat()));
+    assert!(files.contains_key("clusters/shop/plan.json"), "{:?}", files.keys());
+    let hits = files.iter().filter(|(_, text)| CANARY.iter().any(|canary| text.contains(canary)));
+    assert_eq!(hits.collect::<Vec<_>>(), []);
 }

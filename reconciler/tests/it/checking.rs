@@ -134,5 +134,5 @@ fn a_chart_without_helm_is_told_only_where_there_is_a_chart() {
 fn check_says_who_renders_overlays() {
     let fleet = Fleet::settled();
     let check = fleet.run(&["check"]);
-    assert!(check.code == 0 && check.stdout.contains("`stepgate plan` renders it"), "{}", check.text());
+    assert!(check.code == 0 && check.stdout.contains("`stepgate plan` names objects of them"), "{}", check.text());
 }

@@ -193,3 +193,12 @@ fn a_flux_that_somebody_suspended_is_told_and_goes_on_once_resumed() {
     let object = "Kustomization flux-system/mgmt-capi: spec.suspend";
     check_break("capi=flux-suspended", &["held", "waiting"], object, "flux resume kustomization");
 }
+
+#[test]
+fn a_rendered_cluster_of_tanzu_goes_add_ons_first_and_workers_last() {
+    let run = stepgate(&["demo", "--kind", "tanzu", "-o", "json"]);
+    assert_eq!(run.code, 0, "{}", run.text());
+    let report = run.json();
+    let expected = ["addons", "control-plane", "workers/steady", "workers/batch", "templates", "verify"];
+    assert_eq!(stages(&report["clusters"][0]), expected);
+}

@@ -118,7 +118,7 @@ fn run(fleet: &Path) -> BTreeMap<&'static str, String> {
     }
     let mut said = BTreeMap::new();
     said.insert("check", verb(&["check"]));
-    said.insert("adopt", format!("{}{}", verb(&["adopt", "--yes"]), deployed(&repository)));
+    said.insert("adopt", format!("{}{}", verb(&["adopt", "--yes", "--as-declared"]), deployed(&repository)));
     let removed = std::fs::read_to_string(fleet.join("removed.txt")).unwrap_or_default();
     let (after, removed) = (below(&fleet.join("after")), removed.lines().collect::<Vec<_>>());
     if !after.is_empty() || !removed.is_empty() {
@@ -153,4 +153,20 @@ fn every_fleet_is_read_rightly_or_refused_with_the_reason() {
         }
     }
     assert!(wrong.is_empty(), "record anew with UPDATE_FIXTURES=1 where it is meant:\n{wrong}");
+}
+
+#[test]
+fn a_cluster_that_is_recorded_and_no_longer_specified_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init_bare(folder.path()).unwrap();
+    repository.set_head("refs/heads/main").unwrap();
+    let place = folder.path().to_str().unwrap();
+    let fleet = fleets().join("workers-beside-another-cluster");
+    commit(&repository, &below(&fleet.join("before")), &[], "What runs");
+    assert_eq!(stepgate(&["adopt", "--yes", "--as-declared", "--repo", place]).code, 0);
+    let said = "is recorded on branch deploy and no longer specified";
+    assert!(!stepgate(&["check", "--repo", place]).stdout.contains(said));
+    commit(&repository, &BTreeMap::new(), &["clusters/shop/cluster.yaml"], "Give up the shop");
+    let check = stepgate(&["check", "--repo", place]);
+    assert!(check.stdout.contains(&format!("cluster shop {said}")), "{}{}", check.stdout, check.stderr);
 }

@@ -30,7 +30,10 @@ fn settings() -> Settings {
         source_branch: "trunk".to_owned(),
         helm_image: "registry.corp.internal/helm:v4".to_owned(),
         management_cluster: None,
+        pull_secrets: Vec::new(),
         guard: None,
+        in_place: None,
+        runbooks: None,
     }
 }
 
@@ -66,11 +69,11 @@ fn objects(text: &str) -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn helm_makes_the_guard_of_the_chart_as_it_is_exported() {
+fn helm_makes_guard_and_alerts_of_the_chart_as_they_are_exported() {
     let Some(helm) = skip::named_by("STEPGATE_HELM") else { return };
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("chart");
-    let guard = ["--guard", "--guard-user", "ci@corp", "--guard-group", "platform"];
+    let guard = ["--with-monitoring", "--guard", "--guard-user", "ci@corp", "--guard-group", "platform"];
     let exported = stepgate(&[&ARGUMENTS[..], &guard].concat());
     let written = stepgate(&[&ARGUMENTS[..], &guard, &["--format", "helm", "--to", to.to_str().unwrap()]].concat());
     assert_eq!((exported.code, written.code), (0, 0), "{}", written.stderr);
@@ -89,6 +92,10 @@ fn helm_makes_the_guard_of_the_chart_as_it_is_exported() {
     assert_eq!(objects(&made), expected);
     let passes = "['system:serviceaccount:upgrades:stepgate'] + [\"system:apiserver\"";
     assert!(made.contains(passes) && made.contains("\"ci@corp\"]") && made.contains("\"platform\"]"), "{made}");
+    // What Prometheus and Grafana fill in is not Helm's.
+    let filled_in = |text: &str| text.matches("{{").count();
+    assert!(made.contains("is held at stage {{ $labels.stage }}\"") && made.contains("\"{{state}}\""), "{made}");
+    assert_eq!(filled_in(&made), filled_in(&exported.stdout));
     // Whoever lists nobody lets nobody pass, and the expression stays one.
     let nobody = template(&["--set", "guardUsers=null,guardGroups=null"]);
     assert!(nobody.contains("['system:serviceaccount:upgrades:stepgate'] + []"), "{nobody}");

@@ -147,8 +147,15 @@ fn a_branch_that_never_held_a_ledger_is_no_lost_one() {
     let place = clone.to_str().unwrap();
     let (message, _) = blocked(&fleet, place, "not-adopted");
     assert!(message.contains("there is no branch deploy"), "{message}");
-    let adopt = run(&fleet, place, &["adopt", "--yes"]);
+    // Whether the record would be true nobody can tell from here.
+    let refused = run(&fleet, place, &["adopt", "--yes"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{}", refused.text());
+    assert!(refused.stderr.contains("the cluster does not answer"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`--as-declared` records it all the same"), "{}", refused.stderr);
+    let adopt = run(&fleet, place, &["adopt", "--yes", "--as-declared"]);
     assert_eq!(adopt.code, 0, "{}", adopt.text());
+    let ledger = git(&clone, &["show", "deploy:clusters/mgmt/rollout.yaml"]);
+    assert!(ledger.contains("since the cluster did not answer"), "{ledger}");
     assert!(adopt.stdout.contains("recorded what the source branch says"), "{}", adopt.stdout);
     assert!(adopt.stderr.contains("nothing was compared with what runs"), "{}", adopt.stderr);
 }
@@ -230,7 +237,8 @@ fn whoever_took_a_record_away_on_purpose_may_say_so_by_that_commit_alone() {
     git(&clone, &["commit", "-q", "-m", "Take the cluster down"]);
     git(&clone, &["push", "-q", "origin", "deploy"]);
     let removal = fleet.head("deploy").unwrap().to_string();
-    let adopt = |commit: &str| run(&fleet, &fleet.place(), &["adopt", "mgmt", "--yes", "--abandon", commit]);
+    let adopt =
+        |commit: &str| run(&fleet, &fleet.place(), &["adopt", "mgmt", "--yes", "--as-declared", "--abandon", commit]);
     assert_eq!(adopt(&"1".repeat(40)).code, 2);
     assert_eq!(fleet.head("deploy").unwrap().to_string(), removal);
     let adopted = adopt(&removal);

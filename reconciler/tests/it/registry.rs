@@ -339,3 +339,31 @@ fn the_published_chart_comes_back_as_it_was_pushed() {
     let mirrored = scene.path("mirror").join(&registry.address).join("eks/cilium/cilium/1.19.4.tgz");
     assert_eq!(std::fs::read(mirrored).unwrap(), std::fs::read(archive).unwrap());
 }
+
+#[test]
+fn images_of_the_node_upgrader_are_pushed_with_the_release_as_tag() {
+    use crate::upgrader;
+    let Some(scene) = Scene::new() else { return };
+    let registry = scene.serve("open");
+    let release = upgrader::Scene::new(&upgrader::Parts::default());
+    let repository = format!("{}/stepgate/node-upgrader", registry.address);
+    let push = |more: &[&str]| {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_stepgate"));
+        command.env_remove("STEPGATE_MIRROR").env_remove("STEPGATE_PRIVATE_HOSTS");
+        command.env("SSL_CERT_FILE", scene.path("registry/ca.pem")).env("DOCKER_CONFIG", scene.path("docker"));
+        command.args(["upgrader", "build", "-o", "json", "--release", upgrader::RELEASE, "--push", &repository]);
+        command.arg("--bundle").arg(&release.bundle).arg("--mirror").arg(&release.mirror);
+        let output = command.arg("--program").arg(&release.program).args(more).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    };
+    let run = push(&["--private-host", "127.0.0.1"]);
+    assert_eq!(run.code, 0, "{}", run.text());
+    let digest = run.json()["images"][0]["digest"].as_str().unwrap().to_owned();
+    let image = format!("{repository}:{}@{digest}", upgrader::RELEASE);
+    assert_eq!(run.json()["images"][0]["image"], image.as_str());
+    // What is there already is sent no more, and stays the same.
+    assert_eq!(push(&["--private-host", "127.0.0.1"]).json(), run.json());
+    let run = push(&[]);
+    assert!(run.code == 2 && run.text().contains("127.0.0.1 is a loopback"), "{}", run.text());
+}

@@ -1,5 +1,7 @@
 //! The program, and fleet repositories to run it on.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -46,6 +48,21 @@ pub fn stepgate_with(arguments: &[&str], variables: &[(&str, &str)]) -> Run {
     let run = Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) };
     assert!(!run.text().contains('\u{1b}'), "colour codes without a terminal: {arguments:?}\n{}", run.text());
     run
+}
+
+/// The files of a support bundle, by path, as `run` has the program write it.
+pub fn support_bundle(run: impl Fn(&[&str]) -> Run) -> BTreeMap<String, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("archive.tar.gz");
+    let run = run(&["support-bundle", "--to", to.to_str().unwrap()]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.text());
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(File::open(to).unwrap()));
+    let file = |entry: std::io::Result<tar::Entry<'_, _>>| {
+        let mut entry = entry.unwrap();
+        let path = entry.path().unwrap().to_str().unwrap().to_owned();
+        (path, std::io::read_to_string(&mut entry).unwrap())
+    };
+    archive.entries().unwrap().map(file).collect()
 }
 
 /// A demonstration that was run once for all tests: its folder and what it printed.

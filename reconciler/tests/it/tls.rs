@@ -13,19 +13,19 @@ use crate::listening::{Running, get};
 use crate::support::Fleet;
 
 /// What a certificate is for.
-const NAME: &str = "stepgate.example.com";
+pub(crate) const NAME: &str = "stepgate.example.com";
 
 const SECRET: &str = "s3cret";
 
 /// A folder with a certificate, as the kubelet mounts a Secret: whoever reads goes through one
 /// link, which is exchanged.
-struct Mounted {
-    folder: PathBuf,
+pub(crate) struct Mounted {
+    pub(crate) folder: PathBuf,
     versions: u32,
 }
 
 impl Mounted {
-    fn at(folder: PathBuf) -> Self {
+    pub(crate) fn at(folder: PathBuf) -> Self {
         std::fs::create_dir(&folder).unwrap();
         for name in ["tls.crt", "tls.key"] {
             std::os::unix::fs::symlink(Path::new("..data").join(name), folder.join(name)).unwrap();
@@ -34,7 +34,7 @@ impl Mounted {
     }
 
     /// Puts a new certificate there, and returns it.
-    fn renew(&mut self) -> CertificateDer<'static> {
+    pub(crate) fn renew(&mut self) -> CertificateDer<'static> {
         let made = rcgen::generate_simple_self_signed(vec![NAME.to_owned()]).unwrap();
         self.versions += 1;
         let version = format!("..version-{}", self.versions);
@@ -50,7 +50,7 @@ impl Mounted {
 }
 
 /// The answer to somebody who trusts this certificate alone; none where another one is served.
-fn trusting(certificate: &CertificateDer<'static>, address: SocketAddr, request: &str) -> Option<String> {
+pub(crate) fn trusting(certificate: &CertificateDer<'static>, address: SocketAddr, request: &str) -> Option<String> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -8,6 +8,10 @@ use crate::resource::Resource;
 /// Refuses an object that Flux could not read again.
 pub(super) fn check(resource: &Resource) -> Result<(), BuildError> {
     let fail = |message: String, hint: &str| Err(refusal(resource, message, hint));
+    // Of what SOPS has encrypted as a whole, Flux reads what it has decrypted.
+    if resource.node.get("sops").is_some_and(|sops| sops.as_mapping().is_some()) {
+        return Ok(());
+    }
     let api_version = resource.node.get("apiVersion").and_then(Node::as_str).unwrap_or_default();
     if api_version.matches('/').count() > 1 {
         let message = format!("Flux cannot read the apiVersion `{api_version}`");

@@ -183,28 +183,41 @@ impl ComposedFile {
             .unwrap_or(fallback)
     }
 
+    /// A patch that says of the same field what stands at a place of this file: then it is what counts. Files of `objects` are none.
+    pub fn said_as_well(&self, line: usize, column: usize, objects: &BTreeSet<&RepoPath>) -> Option<Place> {
+        let mut path = Vec::new();
+        let document = self.documents.iter().find(|document| {
+            path.clear();
+            find(&document.node, line, column, &mut path)
+        })?;
+        let value = at_path(&document.node, &path)?.scalar_text()?;
+        let Some(Step::Key(key)) = path.last() else { return None };
+        self.search_for(&value, key, 2, &|layer| !objects.contains(&layer.path))
+    }
+
     /// The strongest file that says `value`, best where it says it of `key`.
     fn search(&self, value: &str, key: &str) -> Option<Place> {
+        let best = |wanted: u8| self.search_for(value, key, wanted, &|_| true);
+        best(2).or_else(|| best(1))
+    }
+
+    fn search_for(&self, value: &str, key: &str, wanted: u8, takes: &dyn Fn(&Layer) -> bool) -> Option<Place> {
         if value.is_empty() {
             return None;
         }
-        let best = |wanted: u8| {
-            self.layers.iter().find_map(|layer| {
-                let lines: Vec<&str> = layer.text.lines().collect();
-                lines.iter().enumerate().find_map(|(at, line)| {
-                    let column = token(line, value)?;
-                    let before = at.saturating_sub(4)..at;
-                    let pointer = format!("/{key}");
-                    let names = |line: &&str| line.trim_end_matches(['"', '\'', ' ', ',', '}']).ends_with(&pointer);
-                    let is_key = line.get(..column).is_some_and(|before| before.contains(&format!("{key}:")));
-                    let rank =
-                        if is_key || lines.get(before).is_some_and(|lines| lines.iter().any(names)) { 2 } else { 1 };
-                    let column = line.get(..column).map_or(1, |before| before.chars().count() + 1);
-                    (rank == wanted).then(|| Place { path: layer.path.clone(), line: at + 1, column })
-                })
+        self.layers.iter().filter(|layer| takes(layer)).find_map(|layer| {
+            let lines: Vec<&str> = layer.text.lines().collect();
+            lines.iter().enumerate().find_map(|(at, line)| {
+                let column = token(line, value)?;
+                let before = at.saturating_sub(4)..at;
+                let pointer = format!("/{key}");
+                let names = |line: &&str| line.trim_end_matches(['"', '\'', ' ', ',', '}']).ends_with(&pointer);
+                let is_key = line.get(..column).is_some_and(|before| before.contains(&format!("{key}:")));
+                let rank = if is_key || lines.get(before).is_some_and(|lines| lines.iter().any(names)) { 2 } else { 1 };
+                let column = line.get(..column).map_or(1, |before| before.chars().count() + 1);
+                (rank == wanted).then(|| Place { path: layer.path.clone(), line: at + 1, column })
             })
-        };
-        best(2).or_else(|| best(1))
+        })
     }
 }
 

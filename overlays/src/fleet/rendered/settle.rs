@@ -1,5 +1,6 @@
 //! Brings what was said of composed files back to the files in git.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Rendered, encrypted};
@@ -32,17 +33,27 @@ impl Rendered {
             None => place.clone(),
         };
         let mut told = Vec::new();
+        let origins: BTreeSet<&RepoPath> = self.files.values().map(|file| &file.origin).collect();
         for cluster in &mut fleet.clusters {
             let label = self.labels.get(&cluster.places.name.path);
+            let twin = cluster
+                .places
+                .kubernetes_version
+                .as_ref()
+                .and_then(|place| self.files.get(&place.path)?.said_as_well(place.line, place.column, &origins));
             cluster.places.name = locate(&cluster.places.name);
             for place in [&mut cluster.places.kubernetes_version, &mut cluster.places.bundle_reference] {
                 *place = place.as_ref().map(locate);
             }
             if let Some(label) = label {
                 let place = cluster.places.kubernetes_version.as_ref().unwrap_or(&cluster.places.name);
+                let twin = twin.filter(|twin| (&twin.path, twin.line) != (&place.path, place.line));
+                let twin = twin.map(|twin| format!("; {}:{} says it as well", twin.path, twin.line));
                 let message = format!(
-                    "cluster {:?} is what {label} makes; its Kubernetes version {} stands here",
-                    cluster.name, cluster.kubernetes_version
+                    "cluster {:?} is what {label} makes; its Kubernetes version {} stands here{}",
+                    cluster.name,
+                    cluster.kubernetes_version,
+                    twin.unwrap_or_default()
                 );
                 let problem = Problem::new(ProblemCode::Rendered, message).severity(Severity::Note).path(&place.path);
                 told.push(problem.at(place.line, place.column).cluster(&cluster.name));

@@ -182,7 +182,7 @@ impl Rendered {
         let problem = told(root, failure, message);
         let clusters: BTreeSet<String> =
             root.closure.resources.iter().flat_map(|path| clusters_in(tree, path)).collect();
-        let names: Vec<&String> = clusters.iter().filter(|name| super::super::clusters::is_name(name)).collect();
+        let names: Vec<&String> = clusters.iter().filter(|name| super::super::objects::naming::is_name(name)).collect();
         let resources = root.closure.resources.iter().cloned();
         if clusters.is_empty() {
             self.problems.push(problem.severity(Severity::Warning));

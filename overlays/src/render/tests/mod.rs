@@ -178,3 +178,4 @@ mod flux;
 pub(super) mod kustomize;
 mod overlay;
 mod real;
+mod upgraders;

@@ -4,10 +4,14 @@
 //! at 69ec3a40a and vSphere at 111a1ba9b (August 2026), and of those for `OpenStack`, `CloudStack`, Tinkerbell, Hetzner, Scaleway and Outscale.
 //! `KubeadmConfigTemplate`, `Metal3MachineTemplate` and `NutanixMachineTemplate` are in none of them: [`super::effects`] tells of those.
 //!
+//! No webhook refuses another object as control plane or infrastructure of a `Cluster` either: it would be made beside the one that runs.
+//!
 //! No webhook refuses another address or network of a `Cluster`. They are in the certificates and flags of every machine that runs, and no
 //! controller brings them there.
 
-use super::rule::Check::{Any, AnyAtOneVersion, AnyBut, BetweenValues, Removal, ValuesOfList};
+use super::rule::Check::{
+    AnotherReference, Any, AnyAtOneVersion, AnyBut, BetweenValues, Reference, Removal, ValuesOfList,
+};
 use super::rule::Remedy::{Keep, NewCluster, NewObject, NewTemplate};
 use super::rule::{Check, Remedy, Rule, When};
 
@@ -56,6 +60,9 @@ pub(super) const RULES: &[Rule] = &[
     rule(CORE, "Cluster", "spec.clusterNetwork.serviceDomain", BetweenValues, NewCluster),
     rule(CORE, "Cluster", "spec.controlPlaneRef", Removal, Keep),
     rule(CORE, "Cluster", "spec.infrastructureRef", Removal, Keep),
+    rule(CORE, "Cluster", "spec.controlPlaneRef", AnotherReference, NewCluster),
+    rule(CORE, "Cluster", "spec.infrastructureRef", AnotherReference, NewCluster),
+    rule(CORE, "Cluster", "spec.managedExternalEtcdRef", Reference, NewCluster),
     rule(CORE, "Cluster", "spec.topology", Removal, Keep),
     rule(CORE, "MachineDeployment", "spec.clusterName", Any, NewObject),
     rule(CORE, "MachinePool", "spec.clusterName", Any, NewObject),

@@ -51,6 +51,10 @@ pub(super) fn evaluate(rule: &Rule, old: &Node, new: &Node) -> Vec<Change> {
         }
         Check::Presence => whole(before.is_some() != after.is_some()),
         Check::Reference => whole(reference(before.as_ref()) != reference(after.as_ref())),
+        Check::AnotherReference => {
+            let is_named = before.is_some() && after.is_some();
+            whole(is_named && reference(before.as_ref()) != reference(after.as_ref()))
+        }
         Check::ReferenceOfKind(kind) => {
             let find = |value: Option<&Value>| {
                 let is_it = |item: &&Value| item.get("kind").and_then(Value::as_str) == Some(kind);

@@ -5,9 +5,11 @@
 mod cluster_api;
 mod effects;
 mod eks_anywhere;
+mod eksctl;
 mod evaluate;
 mod place;
 mod rule;
+mod tanzu;
 
 use std::collections::BTreeMap;
 
@@ -42,10 +44,11 @@ pub fn immutable_changes(deployed: &DeployedTree, cluster: &ClusterSpec, files: 
     if old.is_empty() {
         return Vec::new();
     }
-    let mut problems = Vec::new();
+    let mut problems = eksctl::changes(deployed, cluster);
     for file in &cluster.files {
         for node in objects_of(&file.bytes) {
             let Some(id) = object_id(&node) else { continue };
+            problems.extend(moved(&id, &old, cluster, file));
             let Some(before) = old.get(&id).filter(|before| **before != node) else { continue };
             let object = Object { id: &id, before, after: &node, file, old: &old };
             problems.extend(refused(&object, cluster, files));
@@ -54,6 +57,23 @@ pub fn immutable_changes(deployed: &DeployedTree, cluster: &ClusterSpec, files: 
     problems.sort();
     problems.dedup();
     problems
+}
+
+/// A cluster that goes to another namespace: it would be made there anew, beside the one that runs.
+fn moved(id: &ObjectId, old: &BTreeMap<ObjectId, Node>, cluster: &ClusterSpec, file: &SpecFile) -> Option<Problem> {
+    let is_cluster = Some(id) == object_id(&cluster.node).as_ref();
+    let namespace = |id: &ObjectId| id.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let is_same = |other: &&ObjectId| (&other.group, &other.kind, &other.name) == (&id.group, &id.kind, &id.name);
+    let places: Vec<String> = old.keys().filter(|_| is_cluster).filter(is_same).map(namespace).collect();
+    let before = places.first().filter(|_| !places.contains(&namespace(id)))?;
+    let message = format!(
+        "{id}: metadata.namespace goes from {before:?} to {:?}, and the cluster would be made there anew, beside the one \
+         that runs",
+        namespace(id)
+    );
+    let place = &cluster.places.name;
+    let problem = Problem::new(ProblemCode::ImmutableField, message).cluster(&cluster.name).path(&file.path);
+    Some(problem.at(place.line, place.column).hint(rule::Remedy::NewCluster.text("Cluster")))
 }
 
 /// An object that both sides have.
@@ -67,7 +87,7 @@ struct Object<'a> {
 }
 
 fn refused(object: &Object<'_>, cluster: &ClusterSpec, files: &dyn Files) -> Vec<Problem> {
-    let tables = cluster_api::RULES.iter().chain(eks_anywhere::RULES);
+    let tables = cluster_api::RULES.iter().chain(eks_anywhere::RULES).chain(tanzu::RULES);
     let rules = tables.filter(|rule| rule.group == object.id.group && rule.kind == object.id.kind);
     let mut problems = Vec::new();
     for rule in rules.filter(|rule| holds(rule.when, object, cluster)) {
@@ -79,6 +99,7 @@ fn refused(object: &Object<'_>, cluster: &ClusterSpec, files: &dyn Files) -> Vec
         problems.push(problem(object, cluster, files, &changes, message).hint(rule.remedy.text(rule.kind)));
     }
     problems.extend(manager(object, cluster, files));
+    problems.extend(tanzu::smaller_control_plane(object, cluster, files));
     problems.extend(effects::problem_of(object, cluster, files));
     problems
 }
@@ -105,6 +126,10 @@ fn who(rule: &Rule) -> &'static str {
         ("cluster.x-k8s.io", "Cluster", rule::Check::BetweenValues | rule::Check::ValuesOfList) => {
             "Cluster API does not bring it to machines that run"
         }
+        ("cluster.x-k8s.io", "Cluster", rule::Check::Reference | rule::Check::AnotherReference) => {
+            "Cluster API would make another one beside what runs"
+        }
+        ("run.tanzu.vmware.com", _, _) => "the webhook of a Supervisor refuses it",
         ("anywhere.eks.amazonaws.com", _, _) => "EKS Anywhere's webhook refuses it",
         _ => "the webhook of this kind refuses it",
     }

@@ -38,6 +38,8 @@ pub(super) enum Check {
     Presence,
     /// Of its name and of its kind, where it refers to something.
     Reference,
+    /// The same, where both sides refer to something.
+    AnotherReference,
     /// Of the item of this kind in a list of references, where both lists have one.
     ReferenceOfKind(&'static str),
     /// Of an item of a list, known by its name, where both lists have it.

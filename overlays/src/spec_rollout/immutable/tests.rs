@@ -72,7 +72,7 @@ fn values(check: Check) -> (&'static str, &'static str) {
         Check::ValuesOfList => ("[one]", "[two]"),
         Check::Removal | Check::RemovalWithout(_) => ("{name: one}", "null"),
         Check::Presence => ("null", "{count: 3}"),
-        Check::Reference => ("{kind: A, name: one}", "{kind: A, name: two}"),
+        Check::Reference | Check::AnotherReference => ("{kind: A, name: one}", "{kind: A, name: two}"),
         Check::ReferenceOfKind(_) => ("[{kind: AWSIamConfig, name: one}]", "[{kind: AWSIamConfig, name: two}]"),
         Check::ItemsByName => ("[{name: a, id: one}]", "[{name: a, id: two}]"),
         Check::FieldOfItems("labels") => ("[{name: a, labels: one}]", "[{name: a, labels: two}]"),
@@ -249,4 +249,28 @@ fn a_line_is_told_only_where_the_file_says_the_same() {
     let moved = memory(&[(PATH, &format!("# First\n---\n{new}"))]);
     let line = |files: &MemoryFiles| immutable_changes(&deployed(TEMPLATE), &cluster, files)[0].line;
     assert_eq!((line(&moved), line(&memory(&[(PATH, TEMPLATE)])), line(&memory(&[]))), (Some(9), None, None));
+}
+
+#[test]
+fn a_cluster_that_goes_to_another_namespace_is_refused() {
+    let moved = CLUSTER.replace("{name: shop}", "{name: shop, namespace: other}");
+    let said = changes(CLUSTER, &moved).iter().map(ToString::to_string).collect::<Vec<_>>();
+    // The specification that is asked about has no namespace, so only what names another one moves.
+    let (mut cluster, files) = cluster(&moved);
+    cluster.node = std::sync::Arc::new(objects_of(moved.as_bytes()).remove(0));
+    let problems = immutable_changes(&deployed(CLUSTER), &cluster, &files);
+    assert!(problems.iter().any(|problem| problem.to_string().contains("made there anew")), "{problems:?} {said:?}");
+    let named = CLUSTER.replace("{name: shop}", "{name: shop, namespace: default}");
+    cluster.node = std::sync::Arc::new(objects_of(named.as_bytes()).remove(0));
+    assert_eq!(immutable_changes(&deployed(CLUSTER), &cluster, &files).len(), 0);
+}
+
+#[test]
+fn another_control_plane_is_no_change_of_the_one_that_runs() {
+    let renamed = CLUSTER.replace("KubeadmControlPlane, name: shop}", "KubeadmControlPlane, name: planes}");
+    let other = CLUSTER.replace("kind: KubeadmControlPlane, name: shop}", "kind: RKE2ControlPlane, name: shop}");
+    for after in [&renamed, &other] {
+        let said = changes(CLUSTER, after);
+        assert!(said.iter().any(|problem| problem.to_string().contains("spec.controlPlaneRef")), "{said:?}");
+    }
 }

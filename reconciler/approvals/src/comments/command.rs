@@ -21,6 +21,8 @@ pub enum Command {
     Resume,
     /// Commit it once more, although it was reverted as often as the policy says.
     Retry,
+    /// Tick a box of the check list.
+    Tick,
     /// Say where it stands.
     Plan,
 }
@@ -32,6 +34,7 @@ impl fmt::Display for Command {
             Self::Hold => "hold",
             Self::Resume => "resume",
             Self::Retry => "retry",
+            Self::Tick => "tick",
             Self::Plan => "plan",
         })
     }
@@ -58,7 +61,7 @@ pub fn read(body: &str) -> Option<Result<(Command, Vec<String>), String>> {
         };
         let mut words = rest.split_whitespace();
         let word = words.next()?;
-        let known = [Command::Approve, Command::Hold, Command::Resume, Command::Retry, Command::Plan];
+        let known = [Command::Approve, Command::Hold, Command::Resume, Command::Retry, Command::Tick, Command::Plan];
         return Some(match known.into_iter().find(|command| command.to_string() == word) {
             Some(command) => Ok((command, words.map(harmless).collect())),
             None => Err(harmless(word)),

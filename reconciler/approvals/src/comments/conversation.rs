@@ -20,6 +20,8 @@ struct Order {
     comment: u64,
     /// The clusters that it names; none for all of them.
     only: Vec<String>,
+    /// The box that is ticked.
+    ticks: Option<String>,
 }
 
 /// What the comments below a pull request come to.
@@ -46,6 +48,8 @@ pub struct Said {
     pub approved_by: Option<(String, u64)>,
     /// Everybody who approved it.
     pub approvers: Vec<String>,
+    /// Boxes that were ticked, each with who did.
+    pub ticks: Vec<(String, String)>,
     /// Who wants another attempt, and the number of the comment that says so.
     pub retried: Option<(String, u64)>,
 }
@@ -85,9 +89,11 @@ impl Conversation {
         standing: &str,
     ) -> String {
         let by = &comment.by;
-        let (command, words) = match wanted {
+        let (command, mut words) = match wanted {
             Ok(wanted) => wanted,
-            Err(word) => return format!("`{PREFIX} {word}` is not known; approve, hold, resume, retry and plan are"),
+            Err(word) => {
+                return format!("`{PREFIX} {word}` is not known; approve, hold, resume, retry, tick and plan are");
+            }
         };
         match permissions.get(by) {
             None => {
@@ -98,16 +104,23 @@ impl Conversation {
             Some(Permission::Write) => {}
             Some(_) => return format!("`{PREFIX} {command}` is refused: it takes the permission to write here"),
         }
-        if command == Command::Approve && by == author {
-            return format!("`{PREFIX} approve` is refused: whoever opened it does not approve it");
+        if matches!(command, Command::Approve | Command::Tick) && by == author {
+            return format!("`{PREFIX} {command}` is refused: whoever opened it does not approve it");
         }
+        let ticks = match command {
+            Command::Tick if words.is_empty() => {
+                return format!("`{PREFIX} tick` is refused: name the box, as the check list does");
+            }
+            Command::Tick => Some(words.remove(0)),
+            _ => None,
+        };
         // Others may edit it too, and nobody sees what it said before. Holding does no harm.
         if comment.edited && !matches!(command, Command::Hold | Command::Plan) {
             return format!("`{PREFIX} {command}` is refused: the comment was edited; say it in a new one");
         }
         let only: Vec<String> = words.iter().filter(|word| clusters.contains(&word.as_str())).cloned().collect();
         // A hold that is meant for one and holds all does no harm; an approval does.
-        let misses = only.len() < words.len() && matches!(command, Command::Approve | Command::Resume);
+        let misses = only.len() < words.len() && matches!(command, Command::Approve | Command::Resume | Command::Tick);
         if let Some(word) = words.iter().find(|word| misses && !only.contains(word)) {
             return format!("`{PREFIX} {command}` is refused: no cluster `{word}` is asked for here");
         }
@@ -116,10 +129,11 @@ impl Conversation {
             Command::Approve => "yes".to_owned(),
             Command::Hold => format!("it is not merged before somebody says `{PREFIX} resume`"),
             Command::Resume => "it may be merged".to_owned(),
+            Command::Tick => format!("{} is ticked", ticks.as_deref().unwrap_or_default()),
             Command::Retry => "once it is reverted as often as the policy says, it is committed once more".to_owned(),
             Command::Plan => return format!("`{PREFIX} plan`: {standing}"),
         };
-        self.orders.push(Order { command, by: by.clone(), comment: comment.id, only });
+        self.orders.push(Order { command, by: by.clone(), comment: comment.id, only, ticks });
         format!("`{PREFIX} {command}{which}`: {answer}")
     }
 
@@ -138,7 +152,10 @@ impl Conversation {
                 Command::Hold => (said.held_by, said.apart) = (Some(by.clone()), !order.only.is_empty()),
                 Command::Resume => (said.held_by, said.apart) = (None, false),
                 Command::Retry => said.retried = Some((by.clone(), order.comment)),
-                Command::Approve | Command::Plan => {}
+                Command::Tick if counts(order.comment) => {
+                    said.ticks.extend(order.ticks.clone().map(|name| (name, by.clone())));
+                }
+                Command::Approve | Command::Tick | Command::Plan => {}
             }
         }
         if said.held_by.is_some() {
@@ -222,6 +239,25 @@ mod tests {
         let said = conversation(&comments).about("team-a", |comment| comment > 2);
         assert_eq!((said.approvers.len(), by(&said)), (0, (None, Some("bob"))));
         assert_eq!(conversation(&comments).last, 2);
+    }
+
+    #[test]
+    fn a_box_is_ticked_by_its_name_for_the_plan_that_is_shown() {
+        let comments = [
+            comment(1, "alice", "/stepgate tick old"),
+            comment(2, "alice", "/stepgate tick dashboards"),
+            comment(3, "bob", "/stepgate tick pagers team-b"),
+            comment(4, "olga", "/stepgate tick refused"),
+            comment(5, "bob", "/stepgate tick"),
+            Comment { edited: true, ..comment(6, "bob", "/stepgate tick edited") },
+        ];
+        let of = |cluster: &str| conversation(&comments).about(cluster, |comment| comment > 1).ticks;
+        let tick = |name: &str, by: &str| (name.to_owned(), by.to_owned());
+        assert_eq!(of("team-a"), [tick("dashboards", "alice")]);
+        assert_eq!(of("team-b"), [tick("dashboards", "alice"), tick("pagers", "bob")]);
+        let told = conversation(&comments).comment(None).unwrap().1;
+        assert!(told.contains("bob: `/stepgate tick` is refused: name the box"), "{told}");
+        assert!(told.contains("alice: `/stepgate tick`: dashboards is ticked"), "{told}");
     }
 
     #[test]

@@ -33,6 +33,18 @@ const TAKE_BACK: &str = "\nTake it back on the branch (`git revert`), or delete 
 /// As much of a text as tells what they changed, in bytes.
 const EDITS_ROOM: usize = 6_000;
 
+/// As much of a text as the check list may have, in bytes.
+const CHECK_LIST_ROOM: usize = 8_000;
+
+/// A box of the check list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckLine {
+    /// Whether evidence or somebody has ticked it.
+    pub is_ticked: bool,
+    /// What it says, and who ticked it.
+    pub text: String,
+}
+
 /// What is proposed for one cluster.
 pub struct Proposed<'a> {
     /// The cluster.
@@ -53,6 +65,8 @@ pub struct Content<'a> {
     pub proposed: &'a [Proposed<'a>],
     /// What people changed, an entry each.
     pub edits: &'a [String],
+    /// What is looked at before it is approved, a line each; none where the policy has no check list.
+    pub check_list: &'a [CheckLine],
     /// What has changed since it was opened, a line each, the newest last.
     pub since: &'a [String],
     /// What it shows, for ourselves: sealed marks.
@@ -65,12 +79,13 @@ impl Content<'_> {
         let since = since_text(self.since);
         let marks = format!("\n{}", self.marks);
         let edited = edits_text(self.edits);
-        let room = LONGEST.saturating_sub(since.len() + marks.len() + edited.len());
+        let check_list = check_list_text(self.check_list);
+        let room = LONGEST.saturating_sub(since.len() + marks.len() + edited.len() + check_list.len());
         let visible = match self.proposed {
             [one] if one.text.len() + COMMANDS.len() <= room => format!("{}{COMMANDS}", one.text),
             many => self.of_many(many, room),
         };
-        format!("{edited}{since}{visible}{marks}")
+        format!("{edited}{since}{check_list}{visible}{marks}")
     }
 
     /// Risks first, then the table; what does not fit is left out from the end, and counted.
@@ -135,6 +150,19 @@ fn edits_text(edits: &[String]) -> String {
     format!("{EDITED}{}{TAKE_BACK}", fitting(lines, EDITS_ROOM, "changes: the branch has them"))
 }
 
+fn check_list_text(lines: &[CheckLine]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let told = lines.iter().map(|line| {
+        let text: String =
+            line.text.chars().map(|it| if it.is_control() { ' ' } else { it }).take(LONGEST_LINE).collect();
+        format!("- [{}] {text}\n", if line.is_ticked { "x" } else { " " })
+    });
+    let told = fitting(told, CHECK_LIST_ROOM, "boxes");
+    format!("**Check list** (`/stepgate tick NAME` in a comment ticks a box, and says who did):\n\n{told}\n")
+}
+
 /// A section, where there is anything to say.
 fn under(heading: &str, text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("\n## {heading}\n\n{text}") }
@@ -186,6 +214,10 @@ mod tests {
     }
 
     fn text(names: &[String], rows: usize, readiness: &str, since: &[String]) -> String {
+        text_with(names, rows, readiness, since, &[])
+    }
+
+    fn text_with(names: &[String], rows: usize, readiness: &str, since: &[String], check_list: &[CheckLine]) -> String {
         let clusters: Vec<ClusterName> = names.iter().map(|name| name.parse().unwrap()).collect();
         let proposed: Vec<Proposed<'_>> = clusters
             .iter()
@@ -205,7 +237,15 @@ mod tests {
         );
         let sealed = marks.sealed("stepgate/prod/capi", &MetadataSigner::new(&"secret".into(), "a/b"));
         let branches = ("stepgate/prod/capi", "deploy");
-        let content = Content { title: "prod: capi", branches, proposed: &proposed, edits: &[], since, marks: &sealed };
+        let content = Content {
+            title: "prod: capi",
+            branches,
+            proposed: &proposed,
+            edits: &[],
+            check_list,
+            since,
+            marks: &sealed,
+        };
         let text = content.text();
         assert!(PullRequestMetadata::read(&text) == marks && text.contains(&sealed), "marks are never cut off");
         assert_eq!(super::since(&text), since);
@@ -235,6 +275,15 @@ mod tests {
             assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
         }
         assert!(text.find(ONE_WAY) < text.find(CHANGES) && text.matches("provider-0").count() == 3, "{text}");
+    }
+
+    #[test]
+    fn a_check_list_says_what_is_ticked_and_how_the_rest_is() {
+        let line = |is_ticked: bool, text: &str| CheckLine { is_ticked, text: text.to_owned() };
+        let lines = [line(true, "check drains: pass"), line(false, "alerts: no alert is new\n- [x] forged")];
+        let text = text_with(&names(1), 2, "ready", &[], &lines);
+        let list = "- [x] check drains: pass\n- [ ] alerts: no alert is new - [x] forged\n";
+        assert!(text.contains(list) && text.contains("`/stepgate tick NAME`"), "{text}");
     }
 
     #[test]

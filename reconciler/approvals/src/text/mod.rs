@@ -6,3 +6,4 @@ pub mod notes;
 pub mod objects;
 pub mod sections;
 pub mod truncate;
+pub mod update;

@@ -1,5 +1,6 @@
 //! Requests that change something, or would.
 
+use axum::http;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, Request};
 use serde_json::Value;
@@ -35,6 +36,12 @@ impl Connection {
         self.send(&attempt, Request::new(path(resource, namespace)).create(&parameters, body)).await
     }
 
+    /// What a path answers that a request is posted to which creates nothing.
+    pub(crate) async fn post(&self, path: &str, attempt: &str) -> Result<Vec<u8>, RequestError> {
+        let request = http::Request::post(path).body(Vec::new()).map_err(kube::core::request::Error::BuildRequest);
+        self.answer(attempt, request).await
+    }
+
     /// Deletes an object as it was read: one that changed since, or was made anew, is a conflict.
     pub(crate) async fn delete(
         &self,
@@ -50,7 +57,8 @@ impl Connection {
         let parameters = DeleteParams::background().preconditions(preconditions);
         let attempt = format!("delete {}", described(resource, namespace, name));
         let request = Request::new(path(resource, namespace)).delete(name, &parameters);
-        self.send::<Value>(&attempt, request).await.map(drop)
+        // Some servers answer without a word.
+        self.answer(&attempt, request).await.map(drop)
     }
 
     /// Changes an object by a merge patch; as a dry run nothing is kept.

@@ -1,5 +1,6 @@
 //! Why a request to a Kubernetes API server did not succeed.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -196,7 +197,7 @@ impl RequestError {
         let (attempt, server) = (attempt.to_owned(), server.to_owned());
         match error {
             kube::Error::Api(status) => {
-                let (code, message) = (status.code, shortened(&status.message));
+                let (code, message) = (status.code, shortened(&not_ready(&status.message)));
                 match code {
                     401 => Self::Unauthorized { attempt, server, message },
                     403 => Self::Forbidden { attempt, server, message },
@@ -241,6 +242,12 @@ fn root_cause(error: &dyn Error) -> String {
         cause = source;
     }
     shortened(&cause.to_string())
+}
+
+/// Of what `/readyz` tells, a line for each of some forty checks, those that have failed; any other text as it is.
+fn not_ready(message: &str) -> Cow<'_, str> {
+    let failed: Vec<&str> = message.lines().filter(|line| line.starts_with("[-]")).collect();
+    if failed.is_empty() { Cow::Borrowed(message) } else { Cow::Owned(format!("not ready: {}", failed.join(", "))) }
 }
 
 /// At most 500 characters on one line: a proxy may answer with a page.

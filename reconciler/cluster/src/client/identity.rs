@@ -12,7 +12,7 @@ use rollout::{ClusterIdentity, Identification};
 use super::authorities::Authorities;
 use super::connection::Connection;
 use super::error::RequestError;
-use super::kind::{CLUSTER, NAMESPACE, SECRET};
+use super::kind::{CLUSTER_ENDPOINT, NAMESPACE, SECRET};
 use crate::kubernetes::KubernetesCluster;
 use crate::read::workload::{Opened, Own};
 use crate::{ClusterError, ClusterReference, Freshness, ManagementReference, Manager};
@@ -242,15 +242,15 @@ impl KubernetesCluster {
         let ClusterReference { name, namespace, .. } = &self.reference;
         let served = self.management.lately_served_versions().await?;
         let object = format!("Cluster {namespace}/{name}");
-        let Some(version) = served.version_of(&CLUSTER) else {
+        let Some(version) = served.version_of(&CLUSTER_ENDPOINT) else {
             let reason = format!(
                 "{} serves no {}, which would say where the cluster's server is",
                 self.management.server(),
-                CLUSTER.kind
+                CLUSTER_ENDPOINT.kind
             );
             return Err(NotProven::new(reason, name_it(name)));
         };
-        let resource = CLUSTER.resource(version);
+        let resource = CLUSTER_ENDPOINT.resource(version);
         let authority = format!("{name}-ca");
         let secret = SECRET.resource("v1");
         let (cluster, authority) = futures::join!(

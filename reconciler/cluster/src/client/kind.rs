@@ -52,8 +52,10 @@ kinds! {
     POD: "" "Pod" "pods" ["v1"];
     /// Nodes.
     NODE: "" "Node" "nodes" ["v1"];
-    /// Secrets: only the kubeconfig of a workload cluster is read.
+    /// Secrets: each by its name, the kubeconfig of a workload cluster foremost.
     SECRET: "" "Secret" "secrets" ["v1"];
+    /// `ServiceAccounts`: the pull secrets of their pods.
+    SERVICE_ACCOUNT: "" "ServiceAccount" "serviceaccounts" ["v1"];
     /// Services: what webhooks are served by.
     SERVICE: "" "Service" "services" ["v1"];
     /// What is ready behind a Service.
@@ -86,6 +88,12 @@ kinds! {
     ETCDADM_CLUSTER: "etcdcluster.cluster.x-k8s.io" "EtcdadmCluster" "etcdadmclusters" ["v1beta2", "v1beta1"];
     /// EKS Anywhere's clusters, which Cluster API's objects follow from.
     EKSA_CLUSTER: "anywhere.eks.amazonaws.com" "Cluster" "clusters" ["v1alpha1"];
+    /// Clusters of Tanzu, which a Supervisor's controllers carry out.
+    TANZU_CLUSTER: "run.tanzu.vmware.com" "TanzuKubernetesCluster" "tanzukubernetesclusters" ["v1alpha3", "v1alpha2", "v1alpha1"];
+    /// Cluster API clusters, for where their servers are: that is said alike in every version.
+    CLUSTER_ENDPOINT: "cluster.x-k8s.io" "Cluster" "clusters" ["v1beta2", "v1beta1", "v1alpha4", "v1alpha3"];
+    /// Machines of a Supervisor, of which few fields are read: these are the same in every version.
+    TANZU_MACHINE: "cluster.x-k8s.io" "Machine" "machines" ["v1beta2", "v1beta1", "v1alpha4", "v1alpha3", "v1alpha2"];
     /// Flux: git sources.
     GIT_REPOSITORY: "source.toolkit.fluxcd.io" "GitRepository" "gitrepositories" ["v1", "v1beta2"];
     /// Flux: OCI sources.
@@ -96,8 +104,38 @@ kinds! {
     POD_DISRUPTION_BUDGET: "policy" "PodDisruptionBudget" "poddisruptionbudgets" ["v1"];
     /// Volumes: whether they lie on one node.
     PERSISTENT_VOLUME: "" "PersistentVolume" "persistentvolumes" ["v1"];
+    /// Claims of volumes.
+    PERSISTENT_VOLUME_CLAIM: "" "PersistentVolumeClaim" "persistentvolumeclaims" ["v1"];
+    /// Volumes on their way to nodes.
+    VOLUME_ATTACHMENT: "storage.k8s.io" "VolumeAttachment" "volumeattachments" ["v1"];
+    /// What has happened.
+    EVENT: "" "Event" "events" ["v1"];
+    /// APIs that others serve.
+    API_SERVICE: "apiregistration.k8s.io" "APIService" "apiservices" ["v1"];
     /// What scales workloads.
     HORIZONTAL_POD_AUTOSCALER: "autoscaling" "HorizontalPodAutoscaler" "horizontalpodautoscalers" ["v2"];
+    /// Nodes that are upgraded in place.
+    NODE_KUBEADM_UPGRADE: "inplace.stepgate.dev" "NodeKubeadmUpgrade" "nodekubeadmupgrades" ["v1alpha1"];
+    /// kubeadm's configuration of a machine.
+    KUBEADM_CONFIG: "bootstrap.cluster.x-k8s.io" "KubeadmConfig" "kubeadmconfigs" ["v1beta2", "v1beta1"];
+    /// Machines in memory, or in containers.
+    DEV_MACHINE: "infrastructure.cluster.x-k8s.io" "DevMachine" "devmachines" ["v1beta2", "v1beta1"];
+    /// Machines of vSphere in its supervisor mode.
+    VSPHERE_SUPERVISOR_MACHINE: "vmware.infrastructure.cluster.x-k8s.io" "VSphereMachine" "vspheremachines" ["v1beta2", "v1beta1"];
+    /// What has unhealthy machines replaced.
+    MACHINE_HEALTH_CHECK: "cluster.x-k8s.io" "MachineHealthCheck" "machinehealthchecks" ["v1beta2", "v1beta1"];
+    /// Upgrades in place: a control plane.
+    CONTROL_PLANE_UPGRADE: "inplace.stepgate.dev" "ControlPlaneKubeadmUpgrade" "controlplanekubeadmupgrades" ["v1alpha1"];
+    /// Upgrades in place: a worker group.
+    WORKERS_UPGRADE: "inplace.stepgate.dev" "WorkersKubeadmUpgrade" "workerskubeadmupgrades" ["v1alpha1"];
+    /// EKS Anywhere: upgrades in place, a control plane.
+    EKSA_CONTROL_PLANE_UPGRADE: "anywhere.eks.amazonaws.com" "ControlPlaneUpgrade" "controlplaneupgrades" ["v1alpha1"];
+    /// EKS Anywhere: upgrades in place, a worker group.
+    EKSA_WORKERS_UPGRADE: "anywhere.eks.amazonaws.com" "MachineDeploymentUpgrade" "machinedeploymentupgrades" ["v1alpha1"];
+    /// EKS Anywhere: upgrades in place, one node.
+    EKSA_NODE_UPGRADE: "anywhere.eks.amazonaws.com" "NodeUpgrade" "nodeupgrades" ["v1alpha1"];
+    /// Runtime Extensions of Cluster API.
+    EXTENSION_CONFIG: "runtime.cluster.x-k8s.io" "ExtensionConfig" "extensionconfigs" ["v1beta2", "v1alpha1"];
     /// Flux: charts that are installed.
     HELM_RELEASE: "helm.toolkit.fluxcd.io" "HelmRelease" "helmreleases" ["v2"];
 }

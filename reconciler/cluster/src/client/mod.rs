@@ -2,6 +2,7 @@
 
 pub(crate) mod authorities;
 pub(crate) mod change;
+pub(crate) mod concurrent;
 pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod error;

@@ -147,6 +147,18 @@ impl Connection {
         Ok(version.git_version)
     }
 
+    /// Whether the server has begun: until then it answers that there is none of a kind whose definition it has not read yet.
+    /// One that knows no such path (servers that stand in for clusters) is taken for ready.
+    ///
+    /// # Errors
+    /// [`RequestError`] when it is not ready, does not answer, or does not tell us.
+    pub(crate) async fn ready(&self) -> Result<(), RequestError> {
+        match self.text("/readyz", "get /readyz").await {
+            Err(error) if !error.is_not_found() => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Which versions are served.
     pub(crate) async fn served_versions(&self) -> Result<ServedVersions, RequestError> {
         let groups: Groups = self.send("list API groups", Request::new("/apis").list(&ListParams::default())).await?;
@@ -335,6 +347,11 @@ impl Connection {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
+    /// What a text says that is JSON.
+    pub(crate) fn parsed<T: DeserializeOwned>(&self, attempt: &str, text: &str) -> Result<T, RequestError> {
+        self.parse(attempt, text.as_bytes())
+    }
+
     /// Sends a request for something that may be absent.
     async fn send_if_there<T: DeserializeOwned>(
         &self,
@@ -362,7 +379,7 @@ impl Connection {
     }
 
     /// Sends a request and reads its answer. Nothing of it is logged: it may be a Secret.
-    async fn answer(
+    pub(super) async fn answer(
         &self,
         attempt: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,

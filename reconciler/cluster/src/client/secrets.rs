@@ -1,14 +1,15 @@
-//! The Secrets that Cluster API's objects cannot be restored without: each by its name, so that nobody has to be allowed to list Secrets.
+//! The Secrets and ConfigMaps that Cluster API's objects cannot be restored without: each by its name, so that nobody has to be allowed to
+//! list Secrets.
 
 use std::collections::BTreeSet;
 
 use kube::core::DynamicObject;
 use serde_json::Value;
 
+use super::concurrent::concurrently;
 use super::connection::Connection;
 use super::error::RequestError;
-use super::kind::{CLUSTER, SECRET};
-use crate::read::observe::several;
+use super::kind::{CLUSTER, CONFIG_MAP, Kind, SECRET};
 
 /// What Cluster API and EKS Anywhere's etcd provider call the Secrets of a cluster, after its name (`cluster-api/util/secret/consts.go`,
 /// `etcdadm-bootstrap-provider`).
@@ -27,12 +28,37 @@ pub(crate) async fn read(
     objects: &[DynamicObject],
     only: Option<&str>,
 ) -> Result<Vec<DynamicObject>, RequestError> {
-    let wanted = named_by(objects, only);
-    let resource = SECRET.resource("v1");
+    by_name(connection, &SECRET, named_by(objects, only)).await
+}
+
+/// The ConfigMaps that these objects refer to by their kind, as a `ClusterResourceSet` does; of one cluster and of nobody's objects
+/// alone, where that is named.
+pub(crate) async fn read_config_maps(
+    connection: &Connection,
+    objects: &[DynamicObject],
+    only: Option<&str>,
+) -> Result<Vec<DynamicObject>, RequestError> {
+    let mut wanted = BTreeSet::new();
+    for object in objects {
+        let Some(namespace) = &object.metadata.namespace else { continue };
+        let of = object.metadata.labels.as_ref().and_then(|labels| labels.get(CLUSTER_NAME));
+        if only.is_none_or(|only| of.is_none_or(|of| of == only)) {
+            of_kind(&CONFIG_MAP, &object.data, namespace, &mut wanted);
+        }
+    }
+    by_name(connection, &CONFIG_MAP, wanted).await
+}
+
+async fn by_name(
+    connection: &Connection,
+    kind: &Kind,
+    wanted: BTreeSet<Reference>,
+) -> Result<Vec<DynamicObject>, RequestError> {
+    let resource = kind.resource("v1");
     let requests = wanted.iter().map(|(namespace, name)| connection.get(&resource, Some(namespace), name)).collect();
     let mut found = Vec::new();
-    for secret in several(requests).await {
-        found.extend(secret?);
+    for object in concurrently(requests).await {
+        found.extend(object?);
     }
     Ok(found)
 }
@@ -60,6 +86,23 @@ pub(crate) fn named_by(objects: &[DynamicObject], only: Option<&str>) -> BTreeSe
         referred_by(&object.data, namespace, &mut wanted);
     }
     wanted
+}
+
+/// What a value refers to by this kind and a name.
+fn of_kind(kind: &Kind, value: &Value, namespace: &str, wanted: &mut BTreeSet<Reference>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| of_kind(kind, item, namespace, wanted)),
+        Value::Object(fields) => {
+            let text = |key: &str| fields.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+            if let (Some(known), Some(name)) = (text("kind"), text("name"))
+                && known == kind.kind
+            {
+                wanted.insert((text("namespace").unwrap_or(namespace).to_owned(), name.to_owned()));
+            }
+            fields.values().for_each(|field| of_kind(kind, field, namespace, wanted));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// What a value refers to: `dataSecretName`, a `secret` or `secretRef` with a name, and anything of the kind Secret.

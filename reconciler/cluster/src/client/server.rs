@@ -168,10 +168,11 @@ impl ApiServer {
         self.asked.lock().unwrap().clone()
     }
 
-    /// `METHOD path` of every request, in order, but for those by which each reading and each act asks which cluster it is.
+    /// `METHOD path` of every request, in order, but for those by which each reading and each act asks which cluster it is,
+    /// and whether its server is ready.
     pub(crate) fn lines(&self) -> Vec<String> {
         let lines = self.asked().into_iter().map(|asked| format!("{} {}", asked.method, asked.path));
-        lines.filter(|line| line != "GET /api/v1/namespaces/kube-system").collect()
+        lines.filter(|line| !["GET /api/v1/namespaces/kube-system", "GET /readyz"].contains(&line.as_str())).collect()
     }
 }
 

@@ -12,10 +12,12 @@ use rollout::{
 use serde_json::Value;
 
 use super::fields::{
-    annotation, at, conditions, count, deleting, flag, generation, label, name, namespace, number, owner, text, time,
+    annotation, at, conditions, count, creation_time, deleting, deletion_time, flag, generation, label, name,
+    namespace, number, owner, text, time,
 };
 use super::legacy;
 use super::mark::marked;
+use super::pause::pause_lease;
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
@@ -26,6 +28,7 @@ const ETCD_CLUSTER: &str = "cluster.x-k8s.io/etcd-cluster";
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 const TOPOLOGY_DEPLOYMENT_NAME: &str = "topology.cluster.x-k8s.io/deployment-name";
+const WORKER_GROUP: &str = "stepgate.dev/worker-group";
 const EKSA_CLUSTER_NAME: &str = "cluster.anywhere.eks.amazonaws.com/cluster-name";
 const EKSA_NAMESPACE: &str = "eksa-system";
 
@@ -96,9 +99,11 @@ pub(crate) fn control_plane(object: &DynamicObject, contract: Contract) -> Contr
         namespace: namespace(object),
         name: name(object),
         cluster: cluster_name(object),
+        rollout: annotation(object, rollout::MADE_IN).map(str::to_owned),
         generation: generation(object),
         observed_generation: number(data, &["status", "observedGeneration"]),
         paused: is_paused(object),
+        paused_in_place: annotation(object, in_place::objects::LEASE).is_some(),
         deleting: deleting(object),
         spec_version: text(data, &["spec", "version"]).unwrap_or_default(),
         status_version: text(data, &["status", "version"]),
@@ -128,9 +133,11 @@ pub(crate) fn machine_deployment(object: &DynamicObject, contract: Contract) -> 
         name: name(object),
         cluster: cluster_name(object),
         group: group(object),
+        rollout: annotation(object, rollout::MADE_IN).map(str::to_owned),
         generation: generation(object),
         observed_generation: number(data, &["status", "observedGeneration"]),
         paused: is_paused(object),
+        paused_in_place: annotation(object, in_place::objects::LEASE).is_some(),
         deleting: deleting(object),
         spec_version: text(data, &["spec", "template", "spec", "version"]),
         spec_replicas: count(data, &["spec", "replicas"]),
@@ -179,7 +186,8 @@ pub(crate) struct InfrastructureReference {
     name: String,
 }
 
-fn infrastructure_reference(object: &DynamicObject) -> Option<InfrastructureReference> {
+/// What a Machine names.
+pub(crate) fn infrastructure_reference(object: &DynamicObject) -> Option<InfrastructureReference> {
     let field = |name: &str| text(&object.data, &["spec", "infrastructureRef", name]);
     // v1beta1 has a whole apiVersion.
     let group = field("apiGroup").or_else(|| Some(field("apiVersion")?.split_once('/')?.0.to_owned()))?;
@@ -192,7 +200,15 @@ pub(crate) fn infrastructure_of_owner(machine: &DynamicObject) -> Option<Infrast
     infrastructure_reference(machine).filter(|_| direct)
 }
 
-fn cloned_from(machine: &DynamicObject, infrastructure: &[DynamicObject]) -> Option<String> {
+/// Labels by which machines tell their node pool.
+pub(super) const POOL_LABELS: [&str; 2] =
+    ["topology.cluster.x-k8s.io/deployment-name", "run.tanzu.vmware.com/node-pool"];
+
+/// The infrastructure object of a Machine among those that were read; none where it names none, and none in it where that is not there.
+pub(super) fn infrastructure_of<'a>(
+    machine: &DynamicObject,
+    infrastructure: &'a [DynamicObject],
+) -> Option<Option<&'a DynamicObject>> {
     let reference = infrastructure_reference(machine)?;
     let carries = |object: &&DynamicObject| {
         let types = object.types.as_ref();
@@ -202,7 +218,11 @@ fn cloned_from(machine: &DynamicObject, infrastructure: &[DynamicObject]) -> Opt
                 types.kind == reference.kind && types.api_version.split('/').next() == Some(&reference.group)
             })
     };
-    annotation(infrastructure.iter().find(carries)?, CLONED_FROM).map(str::to_owned)
+    Some(infrastructure.iter().find(carries))
+}
+
+fn cloned_from(machine: &DynamicObject, infrastructure: &[DynamicObject]) -> Option<String> {
+    annotation(infrastructure_of(machine, infrastructure)??, CLONED_FROM).map(str::to_owned)
 }
 
 /// A Machine. `machine_sets` are those of its namespace: they lead from a worker to its MachineDeployment and template. `infrastructure`
@@ -231,8 +251,12 @@ pub(crate) fn machine(
         etcd_cluster: label(object, ETCD_CLUSTER).map(str::to_owned),
         addresses: if label(object, ETCD_CLUSTER).is_some() { addresses(data) } else { Vec::new() },
         pool: label(object, POOL_NAME).map(str::to_owned).or_else(|| owner(object, "MachinePool")),
+        uid: object.metadata.uid.clone(),
+        created_at: creation_time(object),
+        rollout: annotation(object, rollout::MADE_IN).map(str::to_owned),
         generation: object.metadata.generation,
         deleting: deleting(object),
+        deleted_at: deletion_time(object),
         spec_version: text(data, &["spec", "version"]),
         infrastructure_template: machine_set
             .and_then(|set| set.infrastructure_template.clone())
@@ -243,6 +267,7 @@ pub(crate) fn machine(
         certificates_end: time(data, &["status", "certificatesExpiryDate"]),
         delete_first: marked(object, rollout::DELETE_FIRST),
         brake: marked(object, rollout::BRAKE),
+        hardware: None,
         conditions: match status(data, contract) {
             Status::Modern { conditions, .. } => conditions,
             Status::Legacy => legacy::machine_conditions(object),
@@ -346,6 +371,8 @@ pub(crate) fn cluster(object: &DynamicObject, contract: Contract) -> MachineTopo
         generation: object.metadata.generation,
         paused: is_paused(object),
         deleting: deleting(object),
+        lease: pause_lease(object).map(rollout::Hold::from),
+        attempts: annotation(object, rollout::ATTEMPTS).and_then(|text| serde_json::from_str(text).ok()),
         topology_version: text(data, &["spec", "topology", "version"]),
         control_plane: control_plane_reference(object),
         conditions: match status(data, contract) {
@@ -396,12 +423,12 @@ pub(super) fn bootstrap_template(data: &Value) -> Option<String> {
     text(data, &["spec", "template", "spec", "bootstrap", "configRef", "name"])
 }
 
-/// The worker group of a MachineDeployment: its name in the topology; in EKS Anywhere, which names it `<cluster>-<group>`, that
+/// The worker group of a MachineDeployment: its name in the topology, or that of the node pool which it was rendered from; in EKS Anywhere, which names it `<cluster>-<group>`, that
 /// group; else its own name.
 fn group(object: &DynamicObject) -> Option<GroupName> {
     let name = name(object);
-    let text = if let Some(topology) = label(object, TOPOLOGY_DEPLOYMENT_NAME) {
-        topology
+    let text = if let Some(named) = label(object, TOPOLOGY_DEPLOYMENT_NAME).or_else(|| label(object, WORKER_GROUP)) {
+        named
     } else {
         let is_eksa =
             label(object, EKSA_CLUSTER_NAME).is_some() || object.metadata.namespace.as_deref() == Some(EKSA_NAMESPACE);

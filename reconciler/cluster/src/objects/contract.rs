@@ -39,9 +39,11 @@ pub(crate) fn contract_control_plane(
         namespace: namespace(object),
         name: name(object),
         cluster: cluster.to_owned(),
+        rollout: None,
         generation: generation(object),
         observed_generation: number(status, &["observedGeneration"]),
         paused: annotation(object, PAUSED).is_some() || flag(data, &["spec", "paused"]).unwrap_or_default(),
+        paused_in_place: false,
         deleting: deleting(object),
         // Google's provider had names of its own before the contract's.
         spec_version: first([&["spec", "version"], &["spec", "controlPlaneVersion"]]).unwrap_or_default(),

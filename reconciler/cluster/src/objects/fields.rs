@@ -105,6 +105,26 @@ pub(super) fn deleting(object: &DynamicObject) -> bool {
     object.metadata.deletion_timestamp.is_some()
 }
 
+/// `metadata.creationTimestamp`.
+pub(super) fn creation_time(object: &DynamicObject) -> Option<Timestamp> {
+    object.metadata.creation_timestamp.as_ref().and_then(|time| time.0.to_string().parse().ok())
+}
+
+/// `metadata.deletionTimestamp`.
+pub(super) fn deletion_time(object: &DynamicObject) -> Option<Timestamp> {
+    object.metadata.deletion_timestamp.as_ref().and_then(|time| time.0.to_string().parse().ok())
+}
+
+/// Since when a `PodDisruptionBudget` lets none go, by its condition.
+pub(crate) fn refuses_since(budget: &DynamicObject) -> Option<Timestamp> {
+    let conditions = list(&budget.data, &["status", "conditions"]).iter();
+    let refuses = |condition: &&Value| {
+        text(condition, &["type"]).as_deref() == Some("DisruptionAllowed")
+            && text(condition, &["status"]).as_deref() == Some("False")
+    };
+    { conditions }.find(refuses).and_then(|condition| time(condition, &["lastTransitionTime"]))
+}
+
 /// The label `key`.
 pub(super) fn label<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.metadata.labels.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
@@ -116,7 +136,7 @@ pub(super) fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a
 }
 
 /// The name of the owner of this kind; the controlling one where several are.
-pub(super) fn owner(object: &DynamicObject, kind: &str) -> Option<String> {
+pub(crate) fn owner(object: &DynamicObject, kind: &str) -> Option<String> {
     let owners = object.metadata.owner_references.as_deref().unwrap_or_default();
     let of_kind = || owners.iter().filter(|owner| owner.kind == kind);
     of_kind().find(|owner| owner.controller == Some(true)).or_else(|| of_kind().next()).map(|owner| owner.name.clone())

@@ -1,12 +1,18 @@
 //! Nodes and the control plane's virtual address.
 
 use kube::core::DynamicObject;
-use rollout::{ConditionStatus, Node, VirtualAddress};
+use rollout::{ConditionStatus, Node, NodeOrigin, VirtualAddress};
 
 use super::fields::{conditions, count, flag, label, name, text, time};
 
 /// Labels with the release of `VMware`'s distribution: of all releases, and of the newer ones.
 const RELEASES: [&str; 2] = ["run.tanzu.vmware.com/kubernetesDistributionVersion", "run.tanzu.vmware.com/tkr"];
+
+/// Labels with the name of a node group: of every one that eksctl makes, and of every managed one.
+const GROUPS: [&str; 2] = ["alpha.eksctl.io/nodegroup-name", "eks.amazonaws.com/nodegroup"];
+
+/// The taint of a node that is unschedulable.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// Conditions that are well while they are False.
 const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
@@ -23,6 +29,7 @@ pub(crate) fn node(object: &DynamicObject) -> Node {
             .map(str::to_owned)
             .collect(),
         unschedulable: flag(&object.data, &["spec", "unschedulable"]).unwrap_or_default(),
+        unschedulable_since: unschedulable_since(object),
         control_plane: object
             .metadata
             .labels
@@ -30,7 +37,28 @@ pub(crate) fn node(object: &DynamicObject) -> Node {
             // The value of this label is empty, so its presence counts.
             .is_some_and(|labels| labels.contains_key("node-role.kubernetes.io/control-plane")),
         kubelet_version: text(&object.data, &["status", "nodeInfo", "kubeletVersion"]),
+        origin: origin(object),
         release: RELEASES.iter().find_map(|name| label(object, name)).map(str::to_owned),
+    }
+}
+
+/// When the taint of an unschedulable node was set.
+fn unschedulable_since(object: &DynamicObject) -> Option<jiff::Timestamp> {
+    let taints = object.data.pointer("/spec/taints").and_then(serde_json::Value::as_array)?;
+    let text = |taint: &serde_json::Value, key: &str| taint.get(key)?.as_str().map(str::to_owned);
+    let taint = taints.iter().find(|taint| text(taint, "key").as_deref() == Some(UNSCHEDULABLE))?;
+    text(taint, "timeAdded")?.parse().ok()
+}
+
+/// What made a node of EKS, by the labels that EKS, eksctl and Karpenter set.
+fn origin(object: &DynamicObject) -> Option<NodeOrigin> {
+    let group = GROUPS.iter().find_map(|name| label(object, name));
+    let karpenter = label(object, "karpenter.sh/nodepool").map(|_| "karpenter");
+    match (label(object, "eks.amazonaws.com/compute-type"), group) {
+        (Some("fargate"), _) => Some(NodeOrigin::Fargate),
+        (_, Some(group)) => Some(NodeOrigin::Group(group.to_owned())),
+        (Some(other), None) => Some(NodeOrigin::Other(other.to_owned())),
+        (None, None) => karpenter.map(|name| NodeOrigin::Other(name.to_owned())),
     }
 }
 
@@ -54,11 +82,13 @@ mod tests {
         let read = |data: serde_json::Value| node(&serde_json::from_value(data).unwrap());
         let control_plane = read(json!({
             "metadata": {"name": "a", "labels": {"node-role.kubernetes.io/control-plane": ""}},
-            "spec": {"unschedulable": true},
+            "spec": {"unschedulable": true, "taints": [
+                {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": "2026-01-02T03:04:05Z"}]},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"},
                 {"type": "PIDPressure", "status": "False"}], "nodeInfo": {"kubeletVersion": "v1.34.1-eks-1"}}
         }));
         assert_eq!(control_plane.pressures, ["DiskPressure"]);
+        assert_eq!(control_plane.unschedulable_since, Some("2026-01-02T03:04:05Z".parse().unwrap()));
         assert!(control_plane.control_plane && control_plane.unschedulable);
         assert_eq!(control_plane.ready, ConditionStatus::True);
         assert_eq!(control_plane.kubelet_version.as_deref(), Some("v1.34.1-eks-1"));

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use kube::core::DynamicObject;
-use rollout::{ConditionStatus, DaemonSet, Deployment, Pod, RunningImage, Unfinished};
+use rollout::{ConditionStatus, DaemonSet, Deployment, PlacedPod, Pod, RunningImage, Unfinished};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::fields::{
-    condition, conditions, count, deleting, flag, generation, label, list, name, namespace, number, owner, text,
+    annotation, condition, conditions, count, deleting, flag, generation, label, list, name, namespace, number, owner,
+    text,
 };
 use super::selector::selects;
 use host::memory::bytes_of;
@@ -21,6 +22,8 @@ pub(crate) struct OwnedPod {
     replica_set: Option<String>,
     daemon_set: Option<String>,
     containers: Vec<RunningImage>,
+    /// Where it is, if a `DaemonSet` owns it.
+    placed: Option<PlacedPod>,
 }
 
 impl OwnedPod {
@@ -30,6 +33,7 @@ impl OwnedPod {
             labels: object.metadata.labels.clone(),
             replica_set: owner(object, "ReplicaSet"),
             daemon_set: owner(object, "DaemonSet"),
+            placed: owner(object, "DaemonSet").and_then(|_| placed(object)),
             // Evicted and completed pods stay in the list and run nothing.
             containers: if is_finished(object) { Vec::new() } else { containers(object) },
         }
@@ -74,12 +78,21 @@ impl PodSelector {
 
     /// The containers of those of `pods` that it selects.
     pub(crate) fn running<'a>(&self, pods: impl IntoIterator<Item = &'a OwnedPod>) -> Vec<RunningImage> {
-        let Some(selector) = &self.selector else { return Vec::new() };
-        let own = pods.into_iter().filter(|pod| {
+        self.own(pods).flat_map(|pod| pod.containers.iter().cloned()).collect()
+    }
+
+    /// Where those of `pods` are that it selects.
+    pub(crate) fn placed<'a>(&self, pods: impl IntoIterator<Item = &'a OwnedPod>) -> Vec<PlacedPod> {
+        self.own(pods).filter_map(|pod| pod.placed.clone()).collect()
+    }
+
+    fn own<'a>(&self, pods: impl IntoIterator<Item = &'a OwnedPod>) -> impl Iterator<Item = &'a OwnedPod> {
+        pods.into_iter().filter(|pod| {
             // Two workloads may select each other's pods by mistake; the owner tells them apart where there is one.
-            pod.namespace == self.namespace && selects(selector, pod.labels.as_ref()) && (self.owns)(&self.name, pod)
-        });
-        own.flat_map(|pod| pod.containers.iter().cloned()).collect()
+            pod.namespace == self.namespace
+                && self.selector.as_ref().is_some_and(|selector| selects(selector, pod.labels.as_ref()))
+                && (self.owns)(&self.name, pod)
+        })
     }
 }
 
@@ -122,7 +135,23 @@ pub(crate) fn daemon_set(object: &DynamicObject, pods: &[OwnedPod]) -> DaemonSet
         misscheduled: count(data, &["status", "numberMisscheduled"]),
         images: template_images(data),
         running: PodSelector::of_daemon_set(object).running(pods),
+        template: annotation(object, TEMPLATE_OF_DAEMON_SET).map(str::to_owned),
+        pods: PodSelector::of_daemon_set(object).placed(pods),
     }
+}
+
+/// Which template a DaemonSet has, by their count.
+const TEMPLATE_OF_DAEMON_SET: &str = "deprecated.daemonset.template.generation";
+
+/// A pod that runs, or is to run, on a node.
+fn placed(pod: &DynamicObject) -> Option<PlacedPod> {
+    let conditions = conditions(&pod.data, &["status", "conditions"]);
+    (!is_finished(pod)).then(|| text(&pod.data, &["spec", "nodeName"])).flatten().map(|node| PlacedPod {
+        pod: name(pod),
+        node,
+        template: label(pod, "pod-template-generation").map(str::to_owned),
+        ready: conditions.get("Ready").is_some_and(|ready| ready.status == ConditionStatus::True),
+    })
 }
 
 /// How many pods a Deployment or `DaemonSet` has by its own count, those that are being deleted left out.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::{ApiResource, DynamicObject};
 
-use super::observe::several;
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::CUSTOM_RESOURCE_DEFINITION;
@@ -74,14 +74,14 @@ impl std::fmt::Display for Emergency {
 pub async fn emergencies(connection: &Connection) -> Result<Vec<Emergency>, RequestError> {
     let served = connection.served_versions().await?;
     let groups = served.preferred(is_guarded_group);
-    let kinds = several(groups.iter().map(|group| connection.kinds(group)).collect()).await;
+    let kinds = concurrently(groups.iter().map(|group| connection.kinds(group)).collect()).await;
     let kinds: Vec<ApiResource> =
         kinds.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().map(|it| it.resource).collect();
     let mut resources: Vec<ApiResource> = kinds.into_iter().filter(is_guarded).collect();
     resources.push(CUSTOM_RESOURCE_DEFINITION.resource("v1"));
     let mut found = Vec::new();
     let lists = resources.iter().map(|resource| connection.list_all_metadata(resource)).collect();
-    for (resource, listed) in resources.iter().zip(several(lists).await) {
+    for (resource, listed) in resources.iter().zip(concurrently(lists).await) {
         found.extend(listed?.iter().filter_map(|object| emergency(resource, object)));
     }
     found.sort_by(|one, other| one.object.cmp(&other.object));

@@ -8,11 +8,11 @@ use kube::core::DynamicObject;
 use rollout::{FluxReference, ObjectReference};
 use serde_json::Value;
 
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
 use crate::client::request::{Address, ServedVersions};
-use crate::read::observe::several;
 use crate::{AppliedByFlux, AppliedObject, FoundObjects, objects};
 
 /// Reads these objects, and every Kustomization of Flux. What cannot be read says why.
@@ -20,6 +20,7 @@ pub(crate) async fn found(
     connection: &Connection,
     references: &[ObjectReference],
 ) -> Result<FoundObjects, RequestError> {
+    connection.ready().await?;
     let served = connection.served_versions().await?;
     let mut addresses: BTreeMap<(&str, &str), Result<Option<Address>, RequestError>> = BTreeMap::new();
     for reference in references {
@@ -36,7 +37,7 @@ pub(crate) async fn found(
         let namespace = reference.namespace.as_deref().unwrap_or("default");
         connection.get(&address.resource, address.namespaced.then_some(namespace), &reference.name).await
     };
-    let answers = several(references.iter().map(get).collect()).await;
+    let answers = concurrently(references.iter().map(get).collect()).await;
     let value = |found: Result<Option<DynamicObject>, RequestError>| match found {
         Ok(object) => object.map(serde_json::to_value).transpose().map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),

@@ -36,8 +36,9 @@ pub struct LiveObjects {
 /// Reads them. Secrets and `ConfigMaps` are never asked for.
 ///
 /// # Errors
-/// When the server does not say what it serves.
+/// When the server is not ready, or does not say what it serves.
 pub async fn live_objects(connection: &Connection) -> Result<LiveObjects, RequestError> {
+    connection.ready().await?;
     let served = connection.served_versions().await?;
     let mut live = LiveObjects {
         server: connection.server().to_owned(),

@@ -8,10 +8,15 @@ pub(crate) fn values<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = u
             Some(labelled) => labelled.rsplit_once('}').map(|(_, value)| value)?,
             None => rest.strip_prefix(' ')?,
         };
-        let value: f64 = value.split_whitespace().next()?.parse().ok()?;
-        // Large numbers are written with an exponent.
-        format!("{value:.0}").parse().ok()
+        number(value)
     })
+}
+
+/// The value that stands at the end of a line, as a whole number.
+pub(crate) fn number(text: &str) -> Option<u64> {
+    let value: f64 = text.split_whitespace().next()?.parse().ok()?;
+    // Large numbers are written with an exponent.
+    format!("{value:.0}").parse().ok()
 }
 
 #[cfg(test)]

@@ -88,10 +88,12 @@ impl RecordedClusters {
             namespace: RECORDED_NAMESPACE.to_owned(),
             name: owner.name.clone(),
             cluster: self.cluster_of(&owner.name, owner.cluster.as_ref()),
+            rollout: None,
             group: group(owner),
             generation: owner.generation.unwrap_or_default(),
             observed_generation: owner.observed_generation,
             paused: is_paused(owner),
+            paused_in_place: false,
             deleting: owner.deleting,
             spec_version: owner.desired_version.clone(),
             spec_replicas: count(owner.desired_replicas),
@@ -115,7 +117,11 @@ impl RecordedClusters {
         });
         let of_control_plane = || owner.is_some_and(|owner| control_planes().any(|name| name == owner));
         Machine {
+            uid: None,
+            created_at: None,
+            rollout: None,
             certificates_end: None,
+            deleted_at: None,
             namespace: RECORDED_NAMESPACE.to_owned(),
             name: machine.name.clone(),
             cluster: self.cluster_of(&machine.name, machine.cluster.as_ref()),
@@ -133,6 +139,7 @@ impl RecordedClusters {
             phase: machine.phase.clone(),
             delete_first: None,
             brake: None,
+            hardware: None,
             conditions: conditions(&machine.conditions, &machine.messages),
         }
     }
@@ -158,6 +165,8 @@ fn topology(cluster: &RecordedCluster) -> MachineTopology {
         generation: cluster.generation,
         paused: cluster.paused || cluster.conditions.get("Paused").is_some_and(|paused| paused.starts_with("True")),
         deleting: cluster.deleting,
+        lease: None,
+        attempts: None,
         topology_version: cluster.topology_version.clone(),
         control_plane: None,
         conditions: conditions(&cluster.conditions, &cluster.messages),

@@ -219,6 +219,33 @@ async fn images_that_no_node_could_pull_are_told_as_the_manifest_has_them() {
 }
 
 #[tokio::test]
+async fn free_disk_of_etcd_is_asked_where_kubelets_may_be_asked() {
+    let pod = json!({"metadata": {"name": "etcd-a", "namespace": "kube-system", "labels": {"component": "etcd"}},
+        "spec": {"nodeName": "a", "containers": []}});
+    let script = with(&[]).list("/api/v1/namespaces/kube-system/pods", &[pod]);
+    let may = |script: Script, allowed: bool| {
+        let answer = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "metadata": {}, "status": {"allowed": allowed}});
+        script.on("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Answer::Json(answer))
+    };
+    let place = "GET /api/v1/nodes/a/proxy/stats/summary";
+    let told = json!({"node": {"nodeName": "a", "fs": {"availableBytes": 10, "capacityBytes": 100}}, "pods": []});
+    let (inspection, _server) = inspected(may(script.clone(), true).on(place, Answer::Json(told))).await;
+    let [disk] = inspection.etcd.disks.as_slice() else { panic!("{inspection:?}") };
+    assert_eq!((disk.node.as_str(), disk.available, disk.capacity), ("a", 10, 100));
+
+    let is_unread = |inspection: &Inspection, expected: &str| {
+        inspection.etcd.unread.iter().any(|line| line.contains("how much disk is free") && line.contains(expected))
+    };
+    let (inspection, server) = inspected(may(script.clone(), false)).await;
+    assert!(is_unread(&inspection, "it takes `get` of nodes/proxy"), "{inspection:?}");
+    assert!(server.lines().iter().all(|line| line != place), "{:?}", server.lines());
+    let broken = may(script, true).on(place, Answer::Json(json!({"node": {}})));
+    let (inspection, _server) = inspected(broken).await;
+    assert!(is_unread(&inspection, "is no Kubernetes object"), "{inspection:?}");
+}
+
+#[tokio::test]
 async fn nodes_of_machine_pools_roll_with_their_group() {
     let rolling =
         RollingNodes { cluster: "prod".to_owned(), control_plane: false, groups: vec!["pool".parse().unwrap()] };

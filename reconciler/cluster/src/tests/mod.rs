@@ -6,6 +6,7 @@ mod inspecting;
 mod leading;
 mod objects;
 mod probing;
+mod pull_logins;
 mod reading;
 mod showing;
 mod telling;

@@ -8,6 +8,66 @@ use super::*;
 use crate::client::server::Answer;
 
 #[tokio::test]
+async fn templates_are_orphans_once_nothing_names_them() {
+    let infrastructure = "infrastructure.cluster.x-k8s.io/v1beta1";
+    let reference = |name: &str| ObjectReference {
+        api_version: infrastructure.to_owned(),
+        kind: "DevMachineTemplate".to_owned(),
+        namespace: Some("n".to_owned()),
+        name: name.to_owned(),
+    };
+    let control_plane = json!({"metadata": {"name": "cp", "namespace": "n"}, "spec": {"machineTemplate": {"spec":
+        {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachineTemplate", "name": "cp-2"}}}}});
+    let place = format!("/apis/{infrastructure}/namespaces/n/devmachinetemplates");
+    let there = |script: Script, name: &str, more: Value| {
+        let mut object = json!({"metadata": {"name": name, "namespace": "n"}});
+        object["metadata"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        script.object(&format!("{place}/{name}"), object)
+    };
+    let script = Script::default()
+        .serves(&[
+            ("apps/v1", &[("deployments", "Deployment", true)]),
+            ("cluster.x-k8s.io/v1beta2", &[("clusters", "Cluster", true)]),
+            ("controlplane.cluster.x-k8s.io/v1beta2", &[("kubeadmcontrolplanes", "KubeadmControlPlane", true)]),
+            (infrastructure, &[("devmachinetemplates", "DevMachineTemplate", true)]),
+        ])
+        .list(KCP, &[control_plane]);
+    let script = there(script, "cp-0", json!({}));
+    let script = there(script, "cp-1", json!({"deletionTimestamp": "2026-03-01T12:00:00Z"}));
+    let script = there(script, "cp-2", json!({}));
+    let before = rollout::Before {
+        observed_at: "2026-03-01T11:00:00Z".parse().unwrap(),
+        ready_nodes: 0,
+        kubelets: BTreeMap::new(),
+        workloads: 0,
+        broken: Vec::new(),
+        more_broken: 0,
+        missing_sidecars: None,
+        more_missing_sidecars: 0,
+        api_requests: None,
+        dump: None,
+        strays: None,
+        templates: ["cp-0", "cp-1", "cp-2", "gone"].map(reference).to_vec(),
+    };
+    let verified = rollout::VerifiedExpectation {
+        cluster: Some("prod".to_owned()),
+        version: None,
+        kubelet_versions: KubeletVersions::WhenReported,
+        leftovers: Vec::new(),
+        before: Some(before),
+    };
+    let asked = || vec![Expectation::Verified(verified.clone()), Expectation::Surveyed];
+    let (observation, _server) = observe(script.clone(), asked()).await;
+    let read = observation.templates.unwrap();
+    assert_eq!((read.named, read.orphaned), (vec![reference("cp-2")], vec![reference("cp-0")]));
+
+    // Where one that could name them is not read, nobody knows.
+    let unread = script.on(&format!("GET {KCP}"), Answer::Error(403, "forbidden"));
+    let (observation, _server) = observe(unread, asked()).await;
+    assert_eq!(observation.templates, None);
+}
+
+#[tokio::test]
 async fn objects_of_kinds_that_are_not_served_are_not_there() {
     let reference = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectReference {
         api_version: api_version.to_owned(),

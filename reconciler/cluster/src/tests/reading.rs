@@ -86,6 +86,39 @@ async fn a_server_that_asks_for_a_moment_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_server_that_has_just_begun_proves_nothing_absent() {
+    let object = ObjectReference {
+        api_version: String::from("anywhere.eks.amazonaws.com/v1alpha1"),
+        kind: String::from("Bundles"),
+        namespace: Some(String::from("eksa-system")),
+        name: String::from("bundles-1"),
+    };
+    let absent = || vec![Expectation::Absent { object: object.clone() }];
+    let begun = |code: u16| {
+        let text = "[+]ping ok\n[-]poststarthook/crd-informer-synced failed: reason withheld\nreadyz check failed";
+        served().on("GET /readyz", Answer::Text(code, text))
+    };
+    for code in [500, 503] {
+        let (observation, server) = observe(begun(code), absent()).await;
+        let reason = unreachable(&observation);
+        let expected =
+            format!("answered {code} (not ready: [-]poststarthook/crd-informer-synced failed: reason withheld)");
+        assert!(reason.contains(&expected), "{reason}");
+        assert_eq!((observation.objects.len(), server.lines()), (0, Vec::new()), "{code}");
+    }
+    let (observation, _server) = observe(begun(403), absent()).await;
+    assert!(unreachable(&observation).contains("grant that verb"), "{observation:?}");
+
+    // What stands in for a server, and knows no such path, is read.
+    for ready in [served(), served().on("GET /readyz", Answer::Text(200, "ok"))] {
+        let (observation, _server) = observe(ready, absent()).await;
+        assert_eq!(observation.reachable, Reachability::Reachable);
+        let seen: Vec<_> = observation.objects.iter().map(|presence| presence.present).collect();
+        assert_eq!(seen, [false]);
+    }
+}
+
+#[tokio::test]
 async fn a_list_of_which_a_part_is_missing_is_unknown_and_never_short() {
     let page = |token: &str| {
         Answer::Json(
@@ -212,7 +245,7 @@ async fn a_server_that_does_not_answer_makes_the_cluster_unreachable() {
     tokio::task::yield_now().await;
     let cluster = KubernetesCluster::management(connection, PathBuf::new());
     let observation = cluster.observe(&request(vec![Expectation::ClusterHealthy { cluster: None }])).await;
-    assert!(unreachable(&observation).contains("could not list nodes"), "{observation:?}");
+    assert!(unreachable(&observation).contains("could not get /readyz"), "{observation:?}");
 }
 
 #[tokio::test]

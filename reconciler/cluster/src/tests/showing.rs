@@ -24,7 +24,16 @@ fn defined(events: Answer) -> Script {
 
 fn view(state: &'static str) -> RolloutView {
     let cluster = "prod".parse::<ClusterName>().unwrap().to_string();
-    RolloutView { cluster, state, stage: None, message: "a".to_owned(), help: None, commit: None, kept: Vec::new() }
+    RolloutView {
+        cluster,
+        state,
+        stage: None,
+        message: "a".to_owned(),
+        help: None,
+        commit: None,
+        kept: Vec::new(),
+        tanzu: None,
+    }
 }
 
 #[tokio::test]

@@ -39,6 +39,18 @@ async fn a_workload_cluster_is_reached_through_its_secret() {
 }
 
 #[tokio::test]
+async fn a_workload_cluster_whose_server_has_just_begun_is_not_read() {
+    let begun = Script::default().on("GET /readyz", crate::client::server::Answer::Text(500, "[-]etcd failed"));
+    let own = ApiServer::start(begun).await;
+    let management = ApiServer::start(served().object(SECRET, kubeconfig(&own.url, &json!({"token": "t"})))).await;
+    let cluster = KubernetesCluster::workload(management.connection(), "eksa-system", "prod", PathBuf::new());
+    let observation = cluster.observe(&request(vec![Expectation::ClusterHealthy { cluster: None }])).await;
+    let reason = unreachable(&observation);
+    assert!(reason.contains("[-]etcd failed") && reason.contains(&own.url), "{reason}");
+    assert_eq!(own.lines(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_leads_nowhere_else() {
     let secret = |value: &str| json!({"metadata": {"name": "prod-kubeconfig"}, "data": {"value": value}});
     for (answer, expected) in [

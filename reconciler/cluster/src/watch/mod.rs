@@ -264,6 +264,7 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
                     if refusals > REFUSALS {
                         return;
                     }
+                    // A server that has just begun serves the kind a moment later.
                     tokio::time::sleep(EXPIRED).await;
                 }
                 Err(error) if is_expired(&error) => {

@@ -35,6 +35,7 @@ pub(super) fn told(seen: &Seen, workloads: &Workloads<'_>) -> Option<WorkloadObs
         let Word::DaemonSet(word, selector) = word(seen, &DAEMON_SET, namespace, name)? else { return None };
         let mut daemon_set = word.clone();
         daemon_set.running = running(&pods, namespace, selector);
+        daemon_set.pods = selector.placed(pods.get(namespace).into_iter().flat_map(BTreeMap::values).copied());
         told.daemon_sets.push(daemon_set);
     }
     Some(told)

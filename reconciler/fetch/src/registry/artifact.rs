@@ -81,7 +81,7 @@ impl Registry {
         wait_for(uri, self.pull_from(uri, &place, artifact_type))
     }
 
-    fn place(&self, uri: &str) -> Result<Chart, FetchError> {
+    pub(super) fn place(&self, uri: &str) -> Result<Chart, FetchError> {
         let place = Chart::parse(uri).map_err(|searched| FetchError::NotFound { uri: uri.to_owned(), searched })?;
         if !self.http.options.allow.allows(&place.host, &place.repository) {
             return Err(FetchError::NotAllowed { uri: uri.to_owned() });

@@ -1,4 +1,4 @@
-//! Credentials for registries: those of the Docker configuration.
+//! Credentials for registries: those of the Docker configuration, or one that is given for one host.
 
 use std::fmt;
 use std::io;
@@ -11,12 +11,22 @@ use host::disk;
 /// The largest configuration that is read, in bytes.
 const MAXIMUM_BYTES: u64 = 4 << 20;
 
-/// A Docker configuration file, read anew for every chart: people log in and out.
+/// What a registry may be shown.
 #[derive(Clone, Debug)]
-pub(super) struct Credentials(Option<PathBuf>);
+pub(super) enum Credentials {
+    /// A Docker configuration file, read anew for every chart: people log in and out.
+    Docker(Option<PathBuf>),
+    /// This one, and the Docker configuration counts for nothing.
+    Given {
+        /// The host that it is for.
+        host: String,
+        credential: Credential,
+    },
+}
 
 /// What to show a registry or its token server.
-pub(super) enum Credential {
+#[derive(Clone)]
+pub(crate) enum Credential {
     Password {
         name: String,
         password: String,
@@ -36,22 +46,39 @@ impl Credentials {
     pub fn of_environment() -> Self {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker"));
         let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from).or_else(home);
-        Self(folder.map(|folder| folder.join("config.json")))
+        Self::Docker(folder.map(|folder| folder.join("config.json")))
+    }
+
+    /// This credential for this host, and none for another.
+    pub fn given(host: &str, credential: Credential) -> Self {
+        Self::Given { host: host.to_owned(), credential }
+    }
+
+    /// What helps somebody who is refused by `host`, who lacks this right.
+    pub fn remedy(&self, host: &str, right: &str) -> String {
+        match self {
+            Self::Docker(_) => format!("log in with `docker login {host}`, or give the right to {right}"),
+            Self::Given { .. } => format!("renew the login for {host}, or give it the right to {right}"),
+        }
     }
 
     #[cfg(test)]
     pub fn from_file(file: PathBuf) -> Self {
-        Self(Some(file))
+        Self::Docker(Some(file))
     }
 
     #[cfg(test)]
     pub fn none() -> Self {
-        Self(None)
+        Self::Docker(None)
     }
 
     /// The credential for `host`, if there is one. A helper program that the file names is asked, as Docker does.
     pub fn of(&self, host: &str) -> Result<Option<Credential>, String> {
-        let Some(path) = &self.0 else { return Ok(None) };
+        let path = match self {
+            Self::Docker(Some(path)) => path,
+            Self::Docker(None) => return Ok(None),
+            Self::Given { host: of, credential } => return Ok(Some(credential.clone()).filter(|_| of == host)),
+        };
         let config = match disk::read(path, MAXIMUM_BYTES) {
             Ok(config) => config,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

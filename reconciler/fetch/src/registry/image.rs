@@ -4,6 +4,7 @@ use bundles::{Digest, ImageReference};
 use overlays::FetchError;
 use serde::Deserialize;
 
+use super::credentials::{Credential, Credentials};
 use super::session::Session;
 use super::{MAXIMUM_MANIFEST, Registry};
 
@@ -26,6 +27,11 @@ pub enum ImageAnswer {
     },
     /// It is not.
     Missing {
+        /// In the registry's words.
+        reason: String,
+    },
+    /// Its registry gives it to nobody who shows no other login.
+    Refused {
         /// In the registry's words.
         reason: String,
     },
@@ -104,20 +110,42 @@ impl Place {
         let reference = parsed.digest().map_or(tag, |digest| digest.to_string());
         Ok(Self { host, repository, reference, digest: parsed.digest() })
     }
+
+    /// The host as images name it.
+    pub(crate) fn named_host(&self) -> &str {
+        if self.host == "registry-1.docker.io" { "docker.io" } else { &self.host }
+    }
+
+    /// The repository on it.
+    pub(crate) fn repository(&self) -> &str {
+        &self.repository
+    }
 }
 
 impl Registry {
-    /// Asks for the manifest of an image, and for those that it lists.
+    /// Asks for the manifest of an image, and for those that it lists, with the login of the Docker configuration.
     pub(crate) async fn look(&self, image: &str, place: &Place) -> Looked {
+        self.look_with(image, place, &self.credentials).await
+    }
+
+    /// The same with this login, which goes to the host of the image and its token server alone.
+    pub(crate) async fn look_as(&self, image: &str, place: &Place, login: &Credential) -> Looked {
+        self.look_with(image, place, &Credentials::given(&place.host, login.clone())).await
+    }
+
+    async fn look_with(&self, image: &str, place: &Place, credentials: &Credentials) -> Looked {
         let Place { host, repository, .. } = place;
         if !self.http.options.allow.allows(host, repository) {
             let reason = format!("fetch.allow of stepgate.yaml does not list {host}");
             return Looked { answer: ImageAnswer::Unknown { reason }, is_silent: false };
         }
-        let mut session = Session::new(&self.http, &self.credentials, image, host, repository);
+        let mut session = Session::new(&self.http, credentials, image, host, repository);
         let answer = match read(&mut session, place).await {
             Ok(architectures) => ImageAnswer::Found { architectures },
-            Err(error) => of_error(host, error),
+            Err(error) => match of_error(host, error) {
+                ImageAnswer::Unknown { reason } if session.is_refused() => ImageAnswer::Refused { reason },
+                answer => answer,
+            },
         };
         Looked { answer, is_silent: session.is_silent() }
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::tests::{allowing, recorded};
 use super::*;
-use crate::images::Images;
-use crate::loopback::{answer, ok};
+use crate::images::{Images, LoginAnswer};
+use crate::loopback::{answer, ok, redirect};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
@@ -109,4 +109,57 @@ fn after_its_budget_no_more_is_asked_and_the_next_call_goes_on() {
     }
     assert!(rounds > 1, "{rounds}");
     assert_eq!(asked.lock().unwrap().len(), all.len(), "each is asked for once");
+}
+
+#[test]
+fn the_login_of_a_pull_secret_goes_to_its_own_host_alone() {
+    let (inner, asked_inside) = recorded(|_, _| ok(&index(&[])));
+    let (port, asked) = recorded(move |request, _| match (request.authorization.as_deref(), request.path.as_str()) {
+        // reader:canary
+        (Some("Basic cmVhZGVyOmNhbmFyeQ=="), "/v2/elsewhere/manifests/1") => {
+            redirect(&format!("http://127.0.0.1:{inner}/elsewhere"))
+        }
+        (Some("Basic cmVhZGVyOmNhbmFyeQ=="), "/v2/gone/manifests/1") => answer("404 Not Found", "", ""),
+        (Some("Basic cmVhZGVyOmNhbmFyeQ=="), _) => ok(&index(&[])),
+        _ => answer("401 Unauthorized", "WWW-Authenticate: Basic realm=\"a\"", ""),
+    });
+    let allow = [format!("127.0.0.1:{port}"), format!("127.0.0.1:{inner}")];
+    let images = Images::of(allowing(&allow, &["127.0.0.1"], Credentials::none()));
+    let secret = |host: &str, password: &str| {
+        let name = format!("n/{password}");
+        let text = format!(r#"{{"auths": {{"{host}": {{"username": "reader", "password": "{password}"}}}}}}"#);
+        PullSecret::docker_config_json(name, &text).unwrap()
+    };
+    let host = format!("127.0.0.1:{port}");
+    let (right, old) = (secret(&host, "canary"), secret(&host, "old"));
+    let other = secret("other.example", "canary");
+    let image = |name: &str| format!("{host}/{name}:1");
+    let wanted = [
+        (image("x"), vec![other.clone(), old.clone(), right.clone()]),
+        (image("gone"), vec![right.clone()]),
+        (image("x"), vec![old]),
+        (image("x"), vec![other]),
+        (image("elsewhere"), vec![right]),
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // What nobody else may learn from the same memory: without the login the image is refused.
+    assert!(matches!(&ask(&images, &[image("x")])[..], [Some(ImageAnswer::Refused { .. })]));
+    let told = runtime.block_on(images.ask_with(&wanted, Duration::from_secs(5)));
+    let short: Vec<String> = told
+        .iter()
+        .map(|told| match told {
+            LoginAnswer::Lacking => "lacking".to_owned(),
+            LoginAnswer::NotAsked => "not asked".to_owned(),
+            LoginAnswer::With { secret, answer: ImageAnswer::Found { .. } } => format!("found by {secret}"),
+            LoginAnswer::With { secret, answer: ImageAnswer::Missing { .. } } => format!("missing by {secret}"),
+            LoginAnswer::With { secret, answer: ImageAnswer::Refused { .. } } => format!("refused by {secret}"),
+            LoginAnswer::With { answer: ImageAnswer::Unknown { reason }, .. } => reason.clone(),
+        })
+        .collect();
+    assert_eq!(short, ["found by n/canary", "missing by n/canary", "refused by n/old", "lacking", "found by n/canary"]);
+    assert!(matches!(&ask(&images, &[image("x")])[..], [Some(ImageAnswer::Refused { .. })]));
+    let shown = asked_inside.lock().unwrap().iter().filter_map(|request| request.authorization.clone()).count();
+    assert_eq!((shown, asked_inside.lock().unwrap().len()), (0, 1));
+    assert!(asked.lock().unwrap().iter().any(|request| request.authorization.is_some()));
+    assert!(!format!("{told:?} {wanted:?}").contains("password"));
 }

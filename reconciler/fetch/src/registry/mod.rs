@@ -16,6 +16,8 @@ mod challenge;
 mod credentials;
 mod image;
 mod manifest;
+mod pull_secret;
+mod pushed_image;
 mod session;
 mod transfer;
 
@@ -31,8 +33,11 @@ use super::address::MirrorPath;
 use super::http::{FetchOptions, Http, wait_for};
 
 pub use self::artifact::Artifact;
+pub(crate) use self::credentials::Credential;
 pub use self::image::ImageAnswer;
 pub(crate) use self::image::{Looked, Place};
+pub use self::pull_secret::PullSecret;
+pub use self::pushed_image::PushedImage;
 
 /// The largest manifest of a chart, in bytes: what the OCI specification asks registries to take at least.
 const MAXIMUM_MANIFEST: u64 = 4 << 20;

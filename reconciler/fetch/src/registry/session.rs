@@ -52,6 +52,8 @@ pub(super) struct Session<'a> {
     authorization: Option<HeaderValue>,
     /// Whether a request got no answer.
     is_silent: AtomicBool,
+    /// Whether the registry or its token server asked for another login.
+    is_refused: AtomicBool,
 }
 
 /// Docker's token authentication specification: `token`, or `access_token` as OAuth 2.0 has it.
@@ -63,8 +65,9 @@ struct TokenAnswer {
 
 impl<'a> Session<'a> {
     pub fn new(http: &'a Http, credentials: &'a Credentials, uri: &'a str, host: &'a str, repository: &'a str) -> Self {
-        let (access, is_silent) = (Access::Pull, AtomicBool::new(false));
-        Self { http, credentials, uri, host, repository, access, authorization: None, is_silent }
+        let access = Access::Pull;
+        let (is_silent, is_refused) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { http, credentials, uri, host, repository, access, authorization: None, is_silent, is_refused }
     }
 
     /// The same, with tokens for this.
@@ -97,6 +100,11 @@ impl<'a> Session<'a> {
     /// Whether a request got no answer at all.
     pub fn is_silent(&self) -> bool {
         self.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Whether the registry or its token server asked for another login.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
     }
 
     /// What lies at `path` of the repository, of at most `maximum` bytes. When the registry asks for it, the request is made
@@ -235,8 +243,11 @@ impl<'a> Session<'a> {
     }
 
     pub fn refused(&self, who: &str, status: StatusCode) -> FetchError {
-        let (host, right) = (self.host, self.access.right());
-        self.failed(format!("{who} says {status}; log in with `docker login {host}`, or give the right to {right}"))
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            self.is_refused.store(true, Ordering::Relaxed);
+        }
+        let remedy = self.credentials.remedy(self.host, self.access.right());
+        self.failed(format!("{who} says {status}; {remedy}"))
     }
 
     pub fn failed(&self, message: String) -> FetchError {

@@ -4,3 +4,4 @@ pub(crate) mod last_seen;
 pub(crate) mod name;
 pub(crate) mod object_id;
 pub(crate) mod reference;
+pub(crate) mod revision;

@@ -1,5 +1,6 @@
 //! Whether a transfer of the `git` program gets on, by what it says on standard error.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// What counts as getting on.
@@ -19,6 +20,21 @@ impl Default for Pace {
 
 /// How long the other side may prepare something, as it says itself: its words prove nothing.
 const PREPARATION: Duration = Duration::from_secs(600);
+
+/// Who is told how far transfers are.
+static TOLD: OnceLock<fn(&str)> = OnceLock::new();
+
+/// From now on, each line by which git itself says how far a transfer is goes to `told`: `Receiving objects:  12% (123/1000), 1.20 MiB`. What
+/// the other side says is not among them. Whoever comes first is told, of all repositories of the process.
+pub fn follow_transfers(told: fn(&str)) {
+    let _ = TOLD.set(told);
+}
+
+/// Whether a line is one of git's own on a transfer.
+fn is_of_transfer(line: &str) -> bool {
+    let begins = ["Receiving objects:", "Resolving deltas:"].iter().any(|begin| line.starts_with(begin));
+    begins && line.chars().all(|character| character == ' ' || character.is_ascii_graphic())
+}
 
 /// Follows a transfer.
 pub(crate) struct Progress {
@@ -58,6 +74,9 @@ impl Progress {
             return;
         }
         let text = String::from_utf8_lossy(&line);
+        if let Some(told) = TOLD.get().filter(|_| is_of_transfer(&text)) {
+            told(&text);
+        }
         let whole = now + self.pace.patience;
         if text.starts_with("remote:") {
             self.deadline = self.deadline.max(whole.min(self.begun + PREPARATION));
@@ -113,6 +132,18 @@ mod tests {
 
     fn at(begun: Instant, seconds: u64) -> Instant {
         begun + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn only_lines_of_git_itself_are_told() {
+        for (line, expected) in [
+            ("Receiving objects:  12% (123/1000), 1.20 MiB | 300.00 KiB/s", true),
+            ("Resolving deltas: 100% (4/4), done.", true),
+            ("remote: Receiving objects: 12%", false),
+            ("Receiving objects: \u{1b}[2J", false),
+        ] {
+            assert_eq!(is_of_transfer(line), expected, "{line}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod history;
 mod pushing;
 mod reading;
 mod remote;
+mod revisions;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

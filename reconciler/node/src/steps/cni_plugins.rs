@@ -1,6 +1,6 @@
 //! Network plugins: replaced. Each call to one starts it anew, so nothing is restarted.
 
-use crate::manifest::Component;
+use crate::files::manifest::Component;
 use crate::work::Work;
 
 /// Replaces.

@@ -1,30 +1,20 @@
 //! containerd and runc: replaced, and containerd restarted. Containers go on meanwhile; their shims are processes of
-//! their own.
+//! their own. What it reads of registries is written first: it reads that at every pull.
 
-use crate::digest::Digest;
-use crate::manifest::Component;
-use crate::services::{owe_restart, settle};
+use crate::files::manifest::Component;
 use crate::work::Work;
+
+use super::service::replace;
 
 /// Replaces and restarts.
 ///
 /// # Errors
 /// When a file cannot be replaced, or containerd does not come up.
 pub fn perform(work: &mut Work<'_>) -> anyhow::Result<String> {
+    let written = work.install(Component::Registries)?;
+    let told = if written > 0 { format!("; {written} files of registries written") } else { String::new() };
     if work.component(Component::Containerd).is_empty() {
-        return Ok("the release has no containerd".to_owned());
+        return Ok(format!("the release has no containerd{told}"));
     }
-    if !work.is_installed(Component::Containerd)? {
-        owe_restart(work, "containerd")?;
-    }
-    let changed = work.install(Component::Containerd)?;
-    let program = program(work, Component::Containerd, "containerd");
-    let service = settle(work, "containerd", program)?;
-    Ok(format!("{changed} files replaced, {service}"))
-}
-
-/// Of the program that a service runs afterwards.
-pub(super) fn program(work: &Work<'_>, component: Component, name: &str) -> Option<Digest> {
-    let files = work.component(component);
-    files.iter().find(|file| file.path.name() == name && file.after.mode & 0o111 != 0).map(|file| file.after.sha256)
+    Ok(replace(work, Component::Containerd, "containerd")? + &told)
 }

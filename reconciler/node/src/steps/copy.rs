@@ -9,15 +9,17 @@ use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 
 use crate::api::Api;
-use crate::digest::Digest;
-use crate::executable::Architecture;
+use crate::api::{node_object, pods};
+use crate::files::digest::Digest;
+use crate::files::executable::Architecture;
+use crate::files::machine::MachineFile;
+use crate::files::manifest::{Component, ReleaseFile, ReleaseImage, Source};
+use crate::files::root::NodePath;
 use crate::files::{Found, STATE};
+use crate::host::{etcd, images, static_pods};
 use crate::journal::{FileRecord, Journal, Role, Saved, Target};
-use crate::manifest::{Component, ReleaseFile, Source};
-use crate::root::NodePath;
 use crate::version::KubernetesVersion;
 use crate::work::{Host, Work};
-use crate::{etcd, images, node_object, pods, static_pods};
 
 /// What has to stay free, for containerd, kubelet and logs.
 const RESERVE: u64 = 256 << 20;
@@ -31,6 +33,8 @@ const KUBELET_FILES: [&str; 3] =
 pub struct Begin<'a> {
     /// The release.
     pub source: &'a Source,
+    /// What the machine has to have besides.
+    pub files: &'a [MachineFile],
     /// The Node object.
     pub node: String,
     /// What kubeadm has to do here.
@@ -72,7 +76,7 @@ pub fn survey(host: &Host<'_>, begin: Begin<'_>) -> anyhow::Result<Journal> {
             saved.push(Saved { path, before });
         }
     }
-    Ok(Journal {
+    let mut journal = Journal {
         target: Target { kubernetes_version: manifest.kubernetes_version.clone(), manifest: begin.source.sha256 },
         node: begin.node,
         role: begin.role,
@@ -87,7 +91,29 @@ pub fn survey(host: &Host<'_>, begin: Begin<'_>) -> anyhow::Result<Journal> {
         etcd_snapshot: None,
         drained: Vec::new(),
         rollback: None,
-    })
+    };
+    take_up(host, &mut journal, begin.files)?;
+    Ok(journal)
+}
+
+/// Has the journal lead to these files too, also where an upgrade is under way that was begun with others.
+///
+/// # Errors
+/// When one is a file of the release, or what is there cannot be read.
+pub fn take_up(host: &Host<'_>, journal: &mut Journal, files: &[MachineFile]) -> anyhow::Result<()> {
+    for file in files {
+        match journal.files.iter_mut().find(|known| known.path == file.path) {
+            Some(known) if known.component == file.component => known.after = file.wanted,
+            Some(_) => bail!("{} is a file of the release, and of the machine too", file.path),
+            None => journal.files.push(FileRecord {
+                path: file.path.clone(),
+                component: file.component,
+                before: host.files().found(file.path.as_str())?,
+                after: file.wanted,
+            }),
+        }
+    }
+    Ok(())
 }
 
 fn version_on_node(host: &Host<'_>, kubelet: Option<&ReleaseFile>) -> anyhow::Result<KubernetesVersion> {
@@ -132,22 +158,35 @@ fn check_space(host: &Host<'_>, source: &Source, files: &[FileRecord]) -> anyhow
 ///
 /// # Errors
 /// When something does not come to the node whole.
-pub fn perform(work: &mut Work<'_>, source: &Source) -> anyhow::Result<String> {
+pub fn perform(work: &mut Work<'_>, source: &Source, files: &[MachineFile]) -> anyhow::Result<String> {
     // Of earlier upgrades.
     work.files().forget_all_but(&digests(&work.journal))?;
     for file in &source.manifest.files {
         let content = source.place(file).map_err(|error| anyhow!(error))?;
         work.files().store(&content, Found { sha256: file.sha256, mode: file.mode })?;
     }
+    for file in files {
+        work.files().store(&file.source, file.wanted)?;
+    }
     for saved in &work.journal.saved {
         let place = work.root.place(saved.path.as_str())?;
         work.files().store(&place, saved.before).with_context(|| format!("could not save {}", saved.path))?;
     }
     try_programs(work, source)?;
-    let pulled = images::pull(work)?;
-    let mut told = format!("{} files and {pulled} images copied", source.manifest.files.len());
     // In the middle of an upgrade, what was there before is known already.
-    if work.journal.has_changed_the_node() {
+    let is_first = !work.journal.has_changed_the_node();
+    if let Some(api) = work.api.filter(|_| is_first && work.journal.role.is_control_plane()) {
+        let kubeadm = source.manifest.program(Component::Kubeadm, "kubeadm").context("the release has no kubeadm")?;
+        images::ask_kubeadm(work, api, &kept(kubeadm))?;
+    }
+    for image in files.iter().filter_map(image_of) {
+        if work.journal.images.iter().all(|known| known.reference != image) {
+            work.journal.images.push(ReleaseImage { reference: image, digest: None });
+        }
+    }
+    let pulled = images::bring(work)?;
+    let mut told = format!("{} files and {pulled} images copied", source.manifest.files.len() + files.len());
+    if !is_first {
         return Ok(told);
     }
     if let Some(api) = work.api {
@@ -166,10 +205,16 @@ pub fn perform(work: &mut Work<'_>, source: &Source) -> anyhow::Result<String> {
     Ok(told)
 }
 
+/// What a static Pod of the machine starts.
+fn image_of(file: &MachineFile) -> Option<String> {
+    let content = (file.component == Component::VirtualAddress).then(|| fs::read(&file.source).ok())??;
+    static_pods::parse(&content, file.path.name()).ok().map(|pod| pod.image)
+}
+
 /// The Node of another machine would be drained otherwise.
 fn check_is_this_machine(work: &Work<'_>, node: &Value) -> anyhow::Result<()> {
     let told = node.pointer("/status/nodeInfo/bootID").and_then(Value::as_str).unwrap_or_default();
-    let boot = crate::services::boot_id(work.root)?;
+    let boot = crate::host::services::boot_id(work.root)?;
     if told == boot {
         Ok(())
     } else {
@@ -196,6 +241,11 @@ fn digests(journal: &Journal) -> BTreeSet<Digest> {
     files.flatten().chain(saved).collect()
 }
 
+/// Where a file of the release lies on the node before it is installed.
+fn kept(file: &ReleaseFile) -> String {
+    format!("{STATE}/kept/{}", file.sha256.hexadecimal())
+}
+
 /// What does not run here, or is of another version, is found while the old ones are still in place.
 fn try_programs(work: &Work<'_>, source: &Source) -> anyhow::Result<()> {
     let wanted = &source.manifest.kubernetes_version;
@@ -204,8 +254,8 @@ fn try_programs(work: &Work<'_>, source: &Source) -> anyhow::Result<()> {
         (Component::Kubeadm, "kubeadm", &["version", "--output", "short"]),
     ] {
         let Some(file) = source.manifest.program(component, name) else { continue };
-        let path = format!("{STATE}/kept/{}", file.sha256.hexadecimal());
-        let says = work.version_of(&path, arguments).with_context(|| format!("{name} of the release does not run"))?;
+        let says =
+            work.version_of(&kept(file), arguments).with_context(|| format!("{name} of the release does not run"))?;
         if !says.is_same_release(wanted) {
             bail!("{name} of the release says {says}, and its manifest {wanted}");
         }

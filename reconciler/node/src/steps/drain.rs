@@ -7,10 +7,13 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use crate::api::Verb;
-use crate::node_object::{self, Cordon};
-use crate::pods::{self, Part};
-use crate::virtual_address;
+use crate::api::node_object::{self, Cordon};
+use crate::api::pods::{self, Part};
+use crate::host::virtual_address;
 use crate::work::Work;
+
+/// How much of their names is told.
+const NAMED: usize = 250;
 
 /// Between two requests to evict the same Pod.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -58,11 +61,25 @@ pub fn perform(work: &mut Work<'_>) -> anyhow::Result<String> {
     }
     let has_left = work.choices.leaves_virtual_address && virtual_address::leave(work)?;
     Ok(format!(
-        "{} Pods evicted{}{}",
+        "{} Pods evicted{}{}{}",
         work.journal.drained.len(),
+        named(&work.journal.drained),
         if cordon == Cordon::Foreign { ", cordoned by somebody else" } else { "" },
         if has_left { ", kube-vip moved aside" } else { "" },
     ))
+}
+
+/// Their names, as many as there is room for.
+fn named(pods: &[String]) -> String {
+    let mut text = String::new();
+    for (place, pod) in pods.iter().enumerate() {
+        if text.len() + pod.len() > NAMED {
+            return format!("{text} and {} more", pods.len() - place);
+        }
+        text.push_str(if place == 0 { ": " } else { ", " });
+        text.push_str(pod);
+    }
+    text
 }
 
 fn list(work: &Work<'_>) -> anyhow::Result<Vec<Value>> {
@@ -126,4 +143,17 @@ fn why_blocked(status: &Value) -> String {
         told.extend(text(status));
     }
     told.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evicted_pods_are_named_as_far_as_there_is_room() {
+        assert_eq!(named(&[]), "");
+        assert_eq!(named(&["a/b".to_owned(), "c/d".to_owned()]), ": a/b, c/d");
+        let many: Vec<String> = (0..40).map(|number| format!("shop/cart-{number:02}")).collect();
+        assert!(named(&many).ends_with(" and 22 more"), "{}", named(&many));
+    }
 }

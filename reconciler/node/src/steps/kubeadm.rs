@@ -1,16 +1,22 @@
 //! kubeadm: replaced and run. Its word is not the proof: it says SUCCESS while a controller-manager ends again and
 //! again, and it rolls back only what takes the API away.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
+use crate::files::manifest::Component;
+use crate::host::etcd;
+use crate::host::services::owe_restart;
+use crate::host::static_pods::{self, CONTROL_PLANE};
 use crate::journal::{Role, State};
-use crate::manifest::Component;
 use crate::proof::{Wanted, images_of_target, prove};
-use crate::services::owe_restart;
-use crate::static_pods::{self, CONTROL_PLANE};
 use crate::step::Step;
 use crate::work::{Work, own_path};
+
+/// What does not hold by then does not come by waiting: the way back is nearer than the end of the attempt.
+const PROOF: Duration = Duration::from_secs(300);
 
 /// Replaces and runs, and looks at what has come of it.
 ///
@@ -25,6 +31,7 @@ pub fn perform(work: &mut Work<'_>) -> anyhow::Result<String> {
     let files = work.component(Component::Kubeadm);
     let program = files.iter().find(|file| file.path.name() == "kubeadm").context("the release has no kubeadm")?;
     let verb = if work.journal.role == Role::FirstControlPlane { "apply" } else { "node" };
+    let lead = if work.journal.role.is_control_plane() { etcd::hand_over(work) } else { String::new() };
     // It changes kubelet's configuration; the new kubelet may be the same program.
     owe_restart(work, "kubelet")?;
     let result = work.run(program.path.as_str(), &["upgrade", verb, "--config", configuration.as_str()]);
@@ -36,9 +43,11 @@ pub fn perform(work: &mut Work<'_>) -> anyhow::Result<String> {
         let is_over = work.journal.record(Step::Kubelet).state == State::Succeeded;
         let version = if is_over { &work.journal.target.kubernetes_version } else { &work.journal.version_before };
         let version = version.clone();
+        work.host.deadline = work.deadline.min(Instant::now() + PROOF);
         prove(work, &Wanted { version, kubelet: None, images: images_of_target(work)? })?;
     }
-    Ok(format!("{changed} files replaced, kubeadm upgrade {verb} succeeded"))
+    let digests = work.told_of_program(Component::Kubeadm, "kubeadm");
+    Ok(format!("{changed} files replaced, kubeadm upgrade {verb} succeeded{lead}{digests}"))
 }
 
 /// `CoreDNS` is left alone: what is in its ConfigMap is nowhere else.

@@ -7,6 +7,7 @@ pub mod drain;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod rollback;
+mod service;
 pub mod status;
 pub mod uncordon;
 pub mod verify;

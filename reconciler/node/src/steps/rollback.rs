@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
+use crate::api::node_object;
+use crate::files::manifest::Component;
+use crate::host::services::{owe_restart, settle};
+use crate::host::static_pods::{self, CONTROL_PLANE, FOLDER};
+use crate::host::virtual_address;
 use crate::journal::Saved;
-use crate::manifest::Component;
-use crate::node_object;
 use crate::proof::{Wanted, WantedImage, prove};
-use crate::services::{owe_restart, settle};
-use crate::static_pods::{self, CONTROL_PLANE, FOLDER};
-use crate::virtual_address;
 use crate::work::Work;
 
 /// The API server may be what is broken.
@@ -37,11 +37,14 @@ pub fn perform(work: &mut Work<'_>) -> anyhow::Result<String> {
     changed += work.put_back(Component::Kubelet)? + put_back(work, &kubelet)?;
     let program = before(work, Component::Kubelet, "kubelet");
     settle(work, "kubelet", program)?;
+    if work.journal.virtual_address.is_none() {
+        changed += work.put_back(Component::VirtualAddress)?;
+    }
     changed += put_back(work, &pods)? + work.put_back(Component::Kubeadm)? + work.put_back(Component::CniPlugins)?;
     if differs(work, Component::Containerd)? {
         owe_restart(work, "containerd")?;
     }
-    changed += work.put_back(Component::Containerd)?;
+    changed += work.put_back(Component::Containerd)? + work.put_back(Component::Registries)?;
     if !work.component(Component::Containerd).is_empty() {
         let program = before(work, Component::Containerd, "containerd");
         settle(work, "containerd", program)?;
@@ -109,7 +112,7 @@ fn put_back(work: &Work<'_>, saved: &[Saved]) -> anyhow::Result<usize> {
     Ok(changed)
 }
 
-fn before(work: &Work<'_>, component: Component, name: &str) -> Option<crate::digest::Digest> {
+fn before(work: &Work<'_>, component: Component, name: &str) -> Option<crate::files::digest::Digest> {
     let files = work.component(component);
     files.iter().find(|file| file.path.name() == name).and_then(|file| file.before).map(|found| found.sha256)
 }

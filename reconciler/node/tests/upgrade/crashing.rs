@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use stepgate_node::file_system::Disk;
+use stepgate_node::files::file_system::Disk;
 use stepgate_node::journal::State;
 use stepgate_node::step::Step;
 
 use crate::machine::Machine;
 use crate::power::Power;
-use crate::release::{NEW, OLD, Release, contents};
+use crate::release::{MIRROR, NEW, OLD, Release, contents, mirror};
 
 /// kubeadm's own step was skipped.
 fn is_replaced(path: &str) -> bool {
@@ -17,7 +17,7 @@ fn is_replaced(path: &str) -> bool {
 }
 
 fn assert_each_file_is_whole(machine: &Machine, when: &str) {
-    for ((path, old, mode), (_, new, _)) in contents(OLD).into_iter().zip(contents(NEW)) {
+    for ((path, old, mode), (_, new, _)) in all(OLD).into_iter().zip(all(NEW)) {
         let found = machine.read(&path);
         assert!(found == old || found == new, "{path} is neither old nor new {when}: {} bytes", found.len());
         let found = fs::metadata(machine.place(&path)).unwrap().permissions().mode() & 0o7777;
@@ -25,8 +25,15 @@ fn assert_each_file_is_whole(machine: &Machine, when: &str) {
     }
 }
 
+/// Files of release and machine.
+fn all(version: &str) -> Vec<(String, String, u32)> {
+    let mut all = contents(version);
+    all.push((MIRROR.to_owned(), mirror(version), 0o644));
+    all
+}
+
 fn assert_is_upgraded(machine: &Machine, when: &str) {
-    for (path, new, _) in contents(NEW).into_iter().filter(|(path, ..)| is_replaced(path)) {
+    for (path, new, _) in all(NEW).into_iter().filter(|(path, ..)| is_replaced(path)) {
         assert!(machine.read(&path) == new, "{path} {when}");
     }
     for unit in ["containerd", "kubelet"] {
@@ -43,7 +50,7 @@ fn assert_is_upgraded(machine: &Machine, when: &str) {
         let kept = machine.place(&format!("/var/lib/stepgate/node/kept/{}", before.sha256.hexadecimal()));
         if is_replaced(file.path.as_str()) {
             let old = fs::read(&kept).unwrap_or_else(|error| panic!("{} is not kept {when}: {error}", file.path));
-            assert_eq!(stepgate_node::digest::Digest::of(&old), before.sha256, "{when}");
+            assert_eq!(stepgate_node::files::digest::Digest::of(&old), before.sha256, "{when}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stepgate_node::step::Step;
 
 use crate::machine::{Machine, told};
-use crate::release::{NEW, OLD, Release, contents};
+use crate::release::{MIRROR, NEW, OLD, Release, contents, mirror};
 
 #[test]
 fn program_killed_at_random_moments_ends_the_upgrade_at_last() {
@@ -15,7 +15,9 @@ fn program_killed_at_random_moments_ends_the_upgrade_at_last() {
     let (mut kills, mut whole) = (0, 0);
     while kills < 60 {
         let machine = Machine::new();
-        let copy = ["copy", "--from", release.folder().to_str().unwrap(), "--role", "worker", "--node", "w1"];
+        let files = release.files();
+        let [from, files] = [release.folder(), &files].map(|folder| folder.to_str().unwrap());
+        let copy = ["copy", "--from", from, "--files", files, "--role", "worker", "--node", "w1"];
         let steps: [&[&str]; 4] =
             [&copy, &["containerd", "--target", NEW], &["cni-plugins", "--target", NEW], &["kubelet", "--target", NEW]];
         for arguments in steps {
@@ -38,6 +40,7 @@ fn program_killed_at_random_moments_ends_the_upgrade_at_last() {
             let output = machine.run(arguments);
             assert!(output.status.success(), "{}", told(&output));
         }
+        assert!(machine.read(MIRROR) == mirror(NEW), "{MIRROR}");
         for (path, new, _) in contents(NEW).into_iter().filter(|(path, ..)| path != "/usr/bin/kubeadm") {
             assert!(machine.read(&path) == new, "{path}");
         }

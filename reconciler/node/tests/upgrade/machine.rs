@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use stepgate_node::file_system::{Disk, FileSystem};
+use stepgate_node::files::file_system::{Disk, FileSystem};
+use stepgate_node::files::machine;
+use stepgate_node::files::manifest::Source;
+use stepgate_node::files::root::Root;
+use stepgate_node::host::programs::{Answer, Call, HostPrograms, Programs};
 use stepgate_node::journal::{Journal, Record, Role, State};
-use stepgate_node::manifest::Source;
-use stepgate_node::programs::{Answer, Call, HostPrograms, Programs};
-use stepgate_node::root::Root;
 use stepgate_node::run::{Ended, Node};
 use stepgate_node::step::Step;
 use stepgate_node::{Choices, files::Files};
 use tempfile::TempDir;
 
 use super::PROGRAM;
-use super::release::{OLD, Release, contents};
+use super::release::{MIRROR, OLD, Release, contents, mirror};
 
 /// `systemctl restart` starts what lies in the unit's place, as `/proc` tells.
 const SYSTEMCTL: &str = r#"#!/bin/sh
@@ -55,6 +56,7 @@ impl Machine {
         for (path, content, mode) in contents(version) {
             write(&machine.place(&path), &content, mode);
         }
+        write(&machine.place(MIRROR), &mirror(version), 0o644);
         write(&machine.place("/var/lib/kubelet/config.yaml"), "maxPods: 110\n", 0o644);
         write(&machine.place("/proc/sys/kernel/random/boot_id"), "b00710000\n", 0o444);
         write(&machine.place("/proc/stat"), "cpu 1\nbtime 1700000000\n", 0o444);
@@ -130,7 +132,9 @@ impl Machine {
 
     /// `copy` by the real program.
     pub fn copy(&self, release: &Release) -> Output {
-        self.run(&["copy", "--from", release.folder().to_str().unwrap(), "--role", "worker", "--node", "w1"])
+        let (from, files) = (release.folder(), release.files());
+        let [from, files] = [from, &files].map(|folder| folder.to_str().unwrap());
+        self.run(&["copy", "--from", from, "--files", files, "--role", "worker", "--node", "w1"])
     }
 
     /// All steps that need no cluster, in this process, on `disk`.
@@ -148,7 +152,7 @@ impl Machine {
             is_anew: false,
         };
         let source = Source::read(release.folder()).unwrap();
-        node.copy(&source, "w1".to_owned(), Role::Worker)?;
+        node.copy(&source, &machine::read(&release.files()).unwrap(), "w1".to_owned(), Role::Worker)?;
         let target = &source.manifest.kubernetes_version;
         node.step(Step::Containerd, target)?;
         node.step(Step::CniPlugins, target)?;

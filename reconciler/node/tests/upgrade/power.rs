@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use stepgate_node::file_system::{Disk, FileSystem};
+use stepgate_node::files::file_system::{Disk, FileSystem};
 
 /// What undoes a change of a folder that was not synced.
 type Undo = Box<dyn FnOnce()>;

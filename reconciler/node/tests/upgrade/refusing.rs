@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use serde_json::json;
 use stepgate_node::journal::State;
@@ -10,7 +11,7 @@ use stepgate_node::step::Step;
 
 use crate::machine::{Machine, told, write};
 use crate::power::Power;
-use crate::release::{NEW, OLD, Release, contents};
+use crate::release::{MIRROR, NEW, OLD, Release, contents};
 
 fn assert_is_refused(machine: &Machine, release: &Release, why: &str) {
     let output = machine.copy(release);
@@ -69,6 +70,32 @@ fn programs_of_another_architecture_are_refused() {
     let other = if cfg!(target_arch = "x86_64") { "arm64" } else { "amd64" };
     release.change(|manifest| manifest["architecture"] = json!(other));
     assert_is_refused(&machine, &release, "the release is for");
+}
+
+#[test]
+fn files_that_no_machine_may_have_are_refused() {
+    let machine = Machine::new();
+    let release = Release::new(NEW);
+    let vip = "/etc/kubernetes/manifests/kube-vip.yaml";
+    for (path, content, mode, why) in [
+        ("/etc/shadow", "root::", "0644", "no file that the node upgrader writes"),
+        ("/etc/containerd/certs.d/../config.toml", "a", "0644", "without \".\" and \"..\""),
+        ("/etc/containerd/certs.d/hosts.toml", "a", "0644", "no file that the node upgrader writes"),
+        (MIRROR, "a", "4755", "is not a mode"),
+        (vip, "kind: Pod", "0600", "its first container has no image"),
+    ] {
+        release.write_files(&[(path, content, mode)]);
+        assert_is_refused(&machine, &release, why);
+    }
+    release.write_files(&[(MIRROR, "a", "0644"), (MIRROR, "b", "0644")]);
+    assert_is_refused(&machine, &release, "is named twice");
+    release.write_files(&[(MIRROR, "a", "0644")]);
+    write(&release.files().join("0"), "b", 0o600);
+    assert_is_refused(&machine, &release, "and sha256:");
+    // Nor does a release bring what is of a machine.
+    let mut release = Release::new(NEW);
+    release.change(|manifest| manifest["files"][0]["component"] = json!("registries"));
+    assert_is_refused(&machine, &release, "is of no component of a release");
 }
 
 #[test]
@@ -149,6 +176,34 @@ fn third_failed_attempt_is_the_last_until_somebody_asks_anew() {
 }
 
 #[test]
+fn service_that_does_not_come_up_is_the_old_one_again() {
+    let machine = Machine::new();
+    let mut release = Release::new(NEW);
+    for (unit, path) in [("containerd", "/usr/bin/containerd"), ("kubelet", "/usr/bin/kubelet")] {
+        let good = contents(NEW).into_iter().find(|(known, ..)| known == path).unwrap().1;
+        release.replace(path, format!("{good}# breaks\n").as_bytes());
+        // The old one comes up when it is in its place again.
+        let old = contents(OLD).into_iter().find(|(known, ..)| known == path).unwrap().1;
+        assert!(machine.copy(&release).status.success());
+        if unit == "kubelet" {
+            for step in [Step::Containerd, Step::CniPlugins, Step::Drain, Step::Kubeadm] {
+                machine.skip(step);
+            }
+        }
+        let output = machine.run(&[unit, "--target", NEW, "--time-limit", "3"]);
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert!(told(&output).contains(&format!("the {unit} before the upgrade runs again")), "{}", told(&output));
+        assert!(told(&output).contains(&format!("{unit} is activating, and not active")), "{}", told(&output));
+        assert!(machine.read(path) == old);
+        let process = if unit == "kubelet" { 200 } else { 100 };
+        assert!(machine.read(&format!("/proc/{process}/exe")) == old);
+        assert!(machine.journal().restarts.is_empty());
+        release.replace(path, good.as_bytes());
+        fs::remove_file(machine.place("/var/lib/stepgate/node/journal.json")).unwrap();
+    }
+}
+
+#[test]
 fn program_that_does_not_end_is_ended_and_named() {
     let machine = Machine::new();
     assert!(machine.copy(&Release::new(NEW)).status.success());
@@ -174,19 +229,34 @@ fn service_is_restarted_once_for_one_change() {
     assert!(machine.read("/usr/bin/containerd") == contents(NEW)[0].1);
 }
 
+/// A container in the eyes of the program: it sees the processes of a machine whose mounts it does not have.
+const CONTAINER: &str = r#"
+mount --bind "$0/opt" /opt && mount --bind "$0/var/lib" /var/lib
+unshare --mount sh -c 'umount /opt /var/lib && [ ! -e /opt/kubelet ] && exec "$0" "$@"' "$@"
+exit $?
+"#;
+
 #[test]
 fn programs_of_the_node_run_in_the_namespaces_of_its_first_process() {
     let machine = Machine::new();
-    let script = "#!/bin/sh\necho \"$*\" >>@/run/entered\nwhile [ \"$1\" != env ]; do shift; done\nshift 2\nprogram=$1; shift\nexec @$program \"$@\"\n";
-    let script = script.replace('@', machine.root().to_str().unwrap());
-    write(&machine.programs().join("nsenter"), &script, 0o755);
-    let release = Release::new(NEW);
-    let from = release.folder().to_str().unwrap();
-    let output = machine.run(&["copy", "--from", from, "--role", "worker", "--node", "w1", "--enter-host"]);
+    let mut release = Release::new(NEW);
+    release.change(|manifest| {
+        for file in manifest["files"].as_array_mut().unwrap() {
+            file["path"] = json!(file["path"].as_str().unwrap().replace("/usr/bin/", "/opt/"));
+        }
+    });
+    for (path, content, mode) in contents(OLD) {
+        write(&machine.place(&path.replace("/usr/bin/", "/opt/")), &content, mode);
+    }
+    let command = machine.command(&["copy", "--from"]);
+    let mut outside = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        outside.args(["--user", "--map-root-user"]);
+    }
+    outside.args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", CONTAINER]).arg(machine.root());
+    outside.arg(command.get_program()).args(command.get_args()).arg(release.folder());
+    let output = outside.args(["--role", "worker", "--node", "w1", "--enter-host"]).output().unwrap();
+    // The old kubelet and the new one are asked for their versions, and lie nowhere in the container.
     assert!(output.status.success(), "{}", told(&output));
-    let entered = machine.read("/run/entered");
-    assert!(entered.starts_with("--target 1 --mount --uts --ipc --net -- env PATH=/"), "{entered}");
-    assert!(entered.contains("/usr/bin/kubelet --version\n"), "{entered}");
-    // The new one is tried where it was brought to, by the path that the node has for it.
-    assert!(entered.contains(" /var/lib/stepgate/node/kept/"), "{entered}");
+    assert_eq!(machine.journal().version_before.to_string(), OLD);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use stepgate_node::digest::Digest;
+use stepgate_node::files::digest::Digest;
 use tempfile::TempDir;
 
 use super::machine::write;
@@ -25,6 +25,14 @@ pub fn contents(version: &str) -> Vec<(String, String, u32)> {
         ("/usr/bin/kubelet".to_owned(), script(&format!("Kubernetes {version}")), 0o755),
         ("/usr/bin/kubectl".to_owned(), script(version), 0o755),
     ]
+}
+
+/// What containerd reads of a registry: of the machine, not of the release.
+pub const MIRROR: &str = "/etc/containerd/certs.d/registry.test/hosts.toml";
+
+/// What stands in [`MIRROR`] with a version.
+pub fn mirror(version: &str) -> String {
+    format!("# of {version}\nserver = \"https://registry.test\"\n")
 }
 
 fn component(path: &str) -> &'static str {
@@ -62,7 +70,24 @@ impl Release {
         let manifest = json!({"kubernetesVersion": version, "architecture": architecture, "files": files});
         let mut release = Self { folder, manifest };
         release.change(|_| {});
+        release.write_files(&[(MIRROR, &mirror(version), "0644")]);
         release
+    }
+
+    /// Where the files of the machine are.
+    pub fn files(&self) -> PathBuf {
+        self.folder().join("machine")
+    }
+
+    /// Wants these files of the machine, and no others.
+    pub fn write_files(&self, files: &[(&str, &str, &str)]) {
+        let listed = files.iter().enumerate().map(|(number, (path, content, mode))| {
+            write(&self.files().join(number.to_string()), content, 0o600);
+            let sha256 = Digest::of(content.as_bytes()).to_string();
+            json!({"path": path, "source": number.to_string(), "sha256": sha256, "mode": mode})
+        });
+        let list = json!({"files": listed.collect::<Vec<_>>()});
+        write(&self.files().join("files.json"), &list.to_string(), 0o600);
     }
 
     /// Where it is.

@@ -1,13 +1,19 @@
 //! From a rendered cluster to the input of its plan: stages with reasons, risks, one-way doors and what their gates expect.
 
+mod in_place;
 mod risks;
 mod skew;
 
-use std::collections::BTreeMap;
+pub use in_place::problems as in_place_problems;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{ClusterName, CommitId};
+use jiff::Timestamp;
 use jiff::civil::Date;
-use overlays::{ClusterKind, ClusterSpec, ComponentName, Fleet, Note, ObjectSummary, RenderedTree, Weight};
+use overlays::{
+    ClusterKind, ClusterSpec, ComponentName, Fleet, Note, ObjectSummary, RenderedTree, Weight, WorkerGroup,
+};
 use policy::{ControlPlaneGate, Policy, StagePolicy};
 use rollout::{
     Block, ChecksExpectation, ClusterRole, ComponentChange, Expectation, Extent, PlanInput, Rollback, StageInput,
@@ -18,9 +24,13 @@ use yaml::Node;
 use crate::directory::{ClusterDirectory, cluster_folder};
 use crate::machines::Specification;
 use crate::policies::Befores;
+use crate::rendered_tanzu;
 use crate::stage_tree::{StageTree, target_tree};
 use crate::support::NewRelease;
-use crate::{changes, definitions, expectation, images, people, removed_apis, rolled, signatures};
+use crate::{
+    changes, definitions, eksctl, expectation, images, people, release_notes, removed_apis, replaced_groups, rolled,
+    signatures, tanzu,
+};
 use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
@@ -55,6 +65,8 @@ pub struct Facts<'a> {
     pub new_releases: &'a [NewRelease],
     /// The day on which the plan is made.
     pub today: Date,
+    /// The moment at which it is made.
+    pub now: Timestamp,
     /// What forbids the rollout.
     pub blocked: Vec<Block>,
     /// What a person should know.
@@ -70,7 +82,12 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
     blocked.extend(people::unusable_names(policy));
     let unproven = signatures::unproven(facts.fleet, facts.cluster, facts.befores, facts.newest);
     blocked.extend(signatures::blocks(&unproven));
+    blocked.extend(eksctl::blocks(facts));
+    blocked.extend(tanzu::blocks(facts));
+    blocked.extend(rendered_tanzu::blocks(facts));
     let mut stages = Vec::new();
+    let mut images = images::images(facts.parts);
+    let mut in_place_hooks = BTreeSet::new();
     for part in facts.parts {
         if part.skipped.is_some() {
             continue;
@@ -87,7 +104,17 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
         if !part.missing_hops.is_empty() {
             blocked.push(missing_hops(part));
         }
-        stages.push(stage_input(facts, part));
+        let stage = stage_input(facts, part);
+        let outlook = in_place::outlook(facts, part, stage.machines);
+        blocked.extend(outlook.blocks);
+        in_place_hooks.extend(outlook.asked_in);
+        images.extend(outlook.image.filter(|wanted| images.iter().all(|known| known.image != wanted.image)));
+        stages.push(StageInput {
+            reasons: stage.reasons.into_iter().chain(outlook.reasons).collect(),
+            risks: stage.risks.into_iter().chain(outlook.risks).collect(),
+            one_way: stage.one_way.into_iter().chain(outlook.one_way).collect(),
+            ..stage
+        });
     }
     PlanInput {
         cluster: facts.name.clone(),
@@ -105,15 +132,21 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
                 facts.deployed.map(|deployed| deployed.kubernetes_version.as_str()),
                 &facts.cluster.kubernetes_version,
             ),
-            images: images::images(facts.parts),
+            replaced_groups: replaced_groups::replaced_groups(facts),
+            given_addresses: replaced_groups::given_addresses(facts),
+            images,
+            in_place_hooks: in_place_hooks.into_iter().collect(),
             compared: compared(facts.parts),
             signatures: unproven,
+            notes: release_notes::told(facts),
             ..ChecksExpectation::default()
         },
         blocked,
         warnings: facts.warnings.clone(),
         ledger: facts.directory.ledger().cloned(),
         rollback: facts.rollback.clone(),
+        eksctl: eksctl::stages(facts, &|stage| policy_in_force(facts, stage)),
+        tanzu: tanzu::stages(facts).or_else(|| rendered_tanzu::stages(facts)),
     }
 }
 
@@ -161,17 +194,32 @@ fn stage_input(facts: &Facts<'_>, part: &StageTree) -> StageInput {
             format!("{files} file{} of its directory differ{}", plural(files), if files == 1 { "s" } else { "" }),
         );
     }
+    reasons.extend(tanzu::reasons(facts, part));
+    reasons.extend(rendered_tanzu::reasons(facts, part));
+    if let Some(group) = gone_group(facts, part) {
+        let machines = group.replicas.map_or_else(
+            || "its machines".to_owned(),
+            |count| format!("its {count} machine{}", plural(count.try_into().unwrap_or_default())),
+        );
+        reasons.insert(0, format!("the group goes, and {machines} with it"));
+    }
     StageInput {
         stage: part.stage.clone(),
         deployed: part.before.digest(),
         target: part.after.digest(),
         reasons,
         risks: risks::risks(facts, part, &changes),
-        one_way: texts(Weight::OneWay).into_iter().chain(etcd_one_way(facts, part)).collect(),
+        one_way: texts(Weight::OneWay)
+            .into_iter()
+            .chain(etcd_one_way(facts, part))
+            .chain(eksctl::one_way(facts, part))
+            .chain(tanzu::one_way(facts, part))
+            .collect(),
         expectations: expectations(facts, part, Side::Target),
         deployed_expectations: expectations(facts, part, Side::Deployed),
         policy: policy_in_force(facts, &part.stage.to_string()),
         machines: machines(facts, part, &changes),
+        uncounted_machines: has_uncounted(facts, part, &changes),
         changes,
         render_error: part.error.clone(),
         carried_by: part.carried_by.clone(),
@@ -193,7 +241,7 @@ fn etcd_one_way(facts: &Facts<'_>, part: &StageTree) -> Option<String> {
     Some(format!("EKS Anywhere does not let {field} go back from {} to {}", text(new), text(old)))
 }
 
-fn eksa_version(cluster: &ClusterSpec) -> Option<&String> {
+pub(crate) fn eksa_version(cluster: &ClusterSpec) -> Option<&String> {
     match &cluster.bundle_reference {
         Some(overlays::BundleReference::EksaVersion(version)) => Some(version),
         Some(overlays::BundleReference::Bundles(_)) | None => None,
@@ -251,26 +299,50 @@ enum Side {
 
 fn expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<Expectation> {
     let directory = part.component.map_or("cluster", ComponentName::directory);
-    let flux = facts.kustomizations.get(directory).map(|reference| Expectation::Flux {
-        namespace: reference.namespace.clone(),
-        kustomizations: vec![reference.name.clone()],
-    });
+    let directories = std::iter::once(directory).chain(part.carries.iter().map(|component| component.directory()));
+    let flux = flux(facts, directories);
+    if part.stage.name == StageName::Addons && part.component.is_some() || part.stage.name == StageName::Templates {
+        // Without add-ons nothing is applied that a gate could be tied to.
+        let applied = rendered_tanzu::applied(facts, part, side == Side::Target);
+        return if flux.is_empty() { flux } else { flux.into_iter().chain(applied).collect() };
+    }
     if part.component.is_none() {
-        return flux.into_iter().chain(machine_expectations(facts, part, side)).collect();
+        let own = machine_expectations(facts, part, side);
+        let running = rendered_tanzu::running(facts, part).into_iter().filter(|_| side == Side::Target);
+        return flux.into_iter().chain(own).chain(running).collect();
     }
     match side {
         Side::Target => {
             // The pre-pull goes with the stage after it: what pulled the images has no more use.
             let gone = (part.stage == StageName::Cilium.into()).then(expectation::pre_pull_gone);
-            expectation::of_objects(&part.objects, flux).into_iter().chain(gone).collect()
+            flux.into_iter().chain(expectation::of_objects(&part.objects, None)).chain(gone).collect()
         }
         Side::Deployed => {
             // The Flux objects that a part carries are those of every component, and none of its own.
             let home = part.before.below(&cluster_folder(facts.name));
             let objects: Vec<ObjectSummary> = nodes(&home).iter().filter_map(ObjectSummary::of).collect();
-            expectation::of_objects(&objects, flux)
+            flux.into_iter().chain(expectation::of_objects(&objects, None)).collect()
         }
     }
+}
+
+/// That Flux has applied these directories, by namespace of its Kustomizations: those of add-ons are each below theirs.
+fn flux<'d>(facts: &Facts<'_>, directories: impl Iterator<Item = &'d str>) -> Vec<Expectation> {
+    let directories: Vec<&str> = directories.collect();
+    let is_meant = |known: &str| {
+        directories
+            .iter()
+            .any(|wanted| known.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    };
+    let mut by_namespace: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (_, reference) in facts.kustomizations.iter().filter(|(known, _)| is_meant(known)) {
+        by_namespace.entry(&reference.namespace).or_default().push(reference.name.clone());
+    }
+    let expectation = |(namespace, kustomizations): (&str, Vec<String>)| Expectation::Flux {
+        namespace: namespace.to_owned(),
+        kustomizations,
+    };
+    by_namespace.into_iter().map(expectation).collect()
 }
 
 /// What a step of the specification brings about.
@@ -279,6 +351,12 @@ fn machine_expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<
         Side::Target => (facts.cluster, &part.after),
         Side::Deployed => (facts.deployed.unwrap_or(facts.cluster), &part.before),
     };
+    if cluster.kind == ClusterKind::Eksctl {
+        return eksctl::expectation(cluster, &part.stage.name, tree).into_iter().collect();
+    }
+    if cluster.kind == ClusterKind::Tanzu {
+        return tanzu::expectation(facts, &part.stage.name, tree).into_iter().collect();
+    }
     let specification = Specification { cluster, objects: &nodes(tree) };
     let before = facts.deployed.filter(|_| side == Side::Target && part.before != part.after);
     let own = match &part.stage.name {
@@ -306,31 +384,72 @@ fn machine_expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<
     own.into_iter().chain(rolled).chain(specification.carried_out(extent)).collect()
 }
 
+/// The worker group that a stage takes away.
+fn gone_group<'a>(facts: &'a Facts<'_>, part: &StageTree) -> Option<&'a WorkerGroup> {
+    let StageName::Workers(name) = &part.stage.name else { return None };
+    let of = |spec: &'a ClusterSpec| spec.worker_groups.iter().find(|known| known.name == name.as_str());
+    of(facts.deployed?).filter(|_| part.is_moved() && of(facts.cluster).is_none())
+}
+
+/// The worker group whose machines a stage replaces, or makes.
+fn rolled_group<'a>(facts: &'a Facts<'_>, part: &StageTree) -> Option<&'a WorkerGroup> {
+    let StageName::Workers(name) = &part.stage.name else { return None };
+    let known = facts.cluster.worker_groups.iter().find(|known| known.name == name.as_str())?;
+    let (before, after) = (nodes(&part.before), nodes(&part.after));
+    let rolls = tanzu::rolls(facts, &part.stage.name);
+    let rolls = rolls
+        .or_else(|| rolled::machine_deployment(&before, &after, known.object.as_deref().unwrap_or(name.as_str())))
+        .or_else(|| rolled::listed_group(&before, &after, name.as_str()));
+    // What is not on both sides is made anew.
+    (rolls != Some(false)).then_some(known)
+}
+
+/// Whether a stage replaces the machines of the control plane.
+fn rolls_control_plane(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> bool {
+    let by_itself = || {
+        let (before, after) = (nodes(&part.before), nodes(&part.after));
+        match facts.cluster.kind {
+            ClusterKind::ClusterApi => rolled::control_plane(&before, &after) == Some(true),
+            ClusterKind::EksAnywhere | ClusterKind::ClusterClass => rolled::described_control_plane(&before, &after),
+            ClusterKind::Tanzu => tanzu::rolls(facts, &part.stage.name) == Some(true),
+            ClusterKind::Eksctl => false,
+        }
+    };
+    let is_it = part.stage.name == StageName::ControlPlane;
+    let is_carried = facts.cluster.kind != ClusterKind::Tanzu && part.carried_by.is_some();
+    is_it && (!changes.is_empty() || by_itself() || is_carried)
+}
+
 /// How many machines a stage replaces, as far as the specification tells.
 fn machines(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> u32 {
     if !part.is_moved() {
         return 0;
     }
-    let is_cluster_api = facts.cluster.kind == ClusterKind::ClusterApi;
-    let sides = || (nodes(&part.before), nodes(&part.after));
-    let rolls_control_plane = || {
-        let (before, after) = sides();
-        is_cluster_api && rolled::control_plane(&before, &after) == Some(true)
-    };
     match &part.stage.name {
         StageName::Etcd => facts.cluster.external_etcd.unwrap_or(0),
-        StageName::ControlPlane if !changes.is_empty() || rolls_control_plane() || part.carried_by.is_some() => {
+        StageName::ControlPlane if rolls_control_plane(facts, part, changes) => {
             let rolled = rolled_groups(facts, part).iter().map(|group| group.machines);
             rolled.fold(facts.cluster.control_plane_count.unwrap_or(0), u32::saturating_add)
         }
-        StageName::Workers(group) => {
-            let (before, after) = if is_cluster_api { sides() } else { Default::default() };
-            if rolled::machine_deployment(&before, &after, group.as_str()) == Some(false) {
-                return 0;
-            }
-            let group = facts.cluster.worker_groups.iter().find(|known| known.name == group.as_str());
-            group.and_then(|known| known.replicas).unwrap_or(0)
-        }
+        StageName::Workers(_) => rolled_group(facts, part).and_then(|known| known.replicas).unwrap_or(0),
         _ => 0,
     }
+}
+
+/// Whether a stage replaces machines whose number the specification does not tell: an autoscaler decides, or nobody has written it. A
+/// control plane of a service has no machines.
+fn has_uncounted(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> bool {
+    let is_kubeadm = || nodes(&part.after).iter().any(is_kubeadm_control_plane);
+    part.is_moved()
+        && match &part.stage.name {
+            StageName::ControlPlane => {
+                facts.cluster.control_plane_count.is_none() && rolls_control_plane(facts, part, changes) && is_kubeadm()
+            }
+            StageName::Workers(_) => rolled_group(facts, part).is_some_and(|known| known.replicas.is_none()),
+            _ => false,
+        }
+}
+
+fn is_kubeadm_control_plane(node: &Node) -> bool {
+    node.get("kind").and_then(Node::as_str) == Some("KubeadmControlPlane")
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use overlays::{Note, NoteKind, RemovedVersion, Weight};
-use policy::{ControlPlaneGate, MachinePolicy};
+use overlays::{Note, NoteKind, RemovedVersion, Weight, WorkerGroupKind};
+use policy::{Apply, ControlPlaneGate, MachinePolicy};
 use rollout::{ComponentChange, LostVersion, Risk, RiskKind, StageName};
 
 use super::{Facts, nodes, plural, policy_in_force, rolled_groups};
 use crate::machines::Specification;
 use crate::stage_tree::StageTree;
 use crate::support::NewRelease;
-use crate::{contract, kube_vip};
+use crate::{contract, eksctl, kube_vip, tanzu};
 
 /// The risks of a stage.
 pub(super) fn risks(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> Vec<Risk> {
@@ -19,7 +19,13 @@ pub(super) fn risks(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentCha
     let conflicts = part.component.filter(|_| part.stage.hop.is_none() && part.before != part.after);
     let conflicts = conflicts.and_then(|component| facts.overlay_conflicts.get(&component)).into_iter().flatten();
     let conflicts = conflicts.map(|conflict| Risk::new(RiskKind::OverlayConflict, conflict));
-    told.chain(conflicts).chain(control_plane_risks(facts, part)).chain(pool_risk(facts, part, changes)).collect()
+    told.chain(conflicts)
+        .chain(control_plane_risks(facts, part))
+        .chain(pool_risk(facts, part, changes))
+        .chain(gone_risk(facts, part))
+        .chain(eksctl::risks(facts, part))
+        .chain(tanzu::risks(facts, part))
+        .collect()
 }
 
 fn of_note(note: &Note) -> Risk {
@@ -108,6 +114,27 @@ fn first_node_risk(facts: &Facts<'_>, specification: &Specification<'_>, policy:
         ControlPlaneGate::Whole => return None,
     };
     Some(Risk::new(RiskKind::GateReach, text))
+}
+
+/// Objects of a specification are deleted by nobody: where a group is such an object, somebody has to.
+fn gone_risk(facts: &Facts<'_>, part: &StageTree) -> Option<Risk> {
+    let group = super::gone_group(facts, part)?;
+    let is_object = matches!(group.kind, WorkerGroupKind::MachineDeployment | WorkerGroupKind::MachinePool);
+    let name = group.object.as_ref().filter(|_| is_object)?;
+    let kind = if group.kind.is_machine_pool() { "MachinePool" } else { "MachineDeployment" };
+    let namespace = &facts.cluster.namespace;
+    let text = match facts.fleet.policy.apply {
+        Apply::Flux => format!(
+            "{kind} {name} stays until somebody deletes it, since Flux deletes nothing of a specification, and the gate \
+             waits for that: `kubectl delete {} {name} -n {namespace}`",
+            kind.to_lowercase()
+        ),
+        Apply::Direct | Apply::Pipeline | Apply::Eksctl => format!(
+            "{kind} {name} stays until somebody deletes it or `deleteData` names {kind}/{namespace}/{name}, and the gate \
+             waits for that"
+        ),
+    };
+    Some(Risk::new(RiskKind::ObjectLeft, text))
 }
 
 /// What the gate of a `MachinePool` cannot tell: nodes name their version, and not what else they were made from.

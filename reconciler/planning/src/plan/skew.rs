@@ -7,7 +7,7 @@ use rollout::{GroupVersions, ProviderContracts, SkewFacts, StageName, VersionSte
 
 use super::Facts;
 use crate::stage_tree::StageTree;
-use crate::support;
+use crate::{eks_way_back, support};
 
 pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
     let step = |deployed: Option<&str>, target: &str| {
@@ -44,6 +44,7 @@ pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
             facts.deployed.map(|spec| spec.kubernetes_version.as_str()),
             &facts.cluster.kubernetes_version,
         ),
+        minor_back: eks_way_back::minor_back(facts),
         workers: workers.collect(),
         eksa: eksa(facts.cluster).and_then(|target| step(facts.deployed.and_then(eksa).as_deref(), &target)),
         management_eksa: manager.and_then(|manager| {

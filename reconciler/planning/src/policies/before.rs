@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use domain::CommitId;
-use policy::{Apply, Policy, Signatures};
+use policy::{Apply, DriftIgnore, ForceDrain, InjectionRule, Policy, ReleaseNote, Signatures, Waiver};
 use policy::{Approval, OnFailure, PlanPolicy, StagePolicy, Windows};
 
 use super::STAGES;
@@ -38,6 +38,14 @@ pub enum Field {
     Paused,
     /// `allowDowngrade`.
     AllowDowngrade,
+    /// `allowForcedUpdate`.
+    AllowForcedUpdate,
+    /// `allowMinorRollback`.
+    AllowMinorRollback,
+    /// `restartFargate`.
+    RestartFargate,
+    /// `forceDrain`.
+    ForceDrain,
     /// `fetch.allow`.
     FetchAllow,
     /// `forge`.
@@ -54,6 +62,16 @@ pub enum Field {
     Signing,
     /// `signatures`.
     Signatures,
+    /// `waivers`.
+    Waivers,
+    /// `drift.ignore`.
+    DriftIgnore,
+    /// `notes`.
+    Notes,
+    /// `injection`.
+    Injection,
+    /// `brakes` and `gate` of the control plane.
+    Machines,
 }
 
 /// A policy of before.
@@ -110,7 +128,9 @@ impl Befores {
         let reverts = |policy: &StagePolicy| policy.on_stale_merge == OnFailure::Revert;
         // To hold lets nothing more happen; to take back is done where everybody says so.
         let revert = reverts(&own) && other(Field::OnStaleMerge).iter().all(reverts);
+        let machines = other(Field::Machines).iter().fold(own.machines.clone(), |all, other| all.and(&other.machines));
         StagePolicy {
+            machines,
             approval: own.approval.max(approval),
             approvers,
             accept_edits: own.accept_edits && other(Field::AcceptEdits).iter().all(|other| other.accept_edits),
@@ -122,7 +142,8 @@ impl Befores {
 
     fn windows(&self, wanted: &Policy, newest: &Policy, cluster: &str) -> Windows {
         let policies = [wanted, newest].into_iter().chain(self.policies(Field::Windows));
-        Windows::of(policies.map(|policy| policy.windows(cluster).to_vec()))
+        let freezes = policies.clone().flat_map(|policy| policy.freezes(cluster));
+        Windows::of(policies.map(|policy| policy.windows(cluster).to_vec())).frozen(freezes)
     }
 
     /// The policy in force for a plan as a whole.
@@ -130,7 +151,63 @@ impl Befores {
         let mut others = std::iter::once(newest).chain(self.policies(Field::AllowDowngrade));
         let own = wanted.plan_policy(cluster);
         let everybody = others.all(|policy| policy.allows_downgrade(cluster));
-        PlanPolicy { allow_downgrade: own.allow_downgrade && everybody, ..own }
+        let waivers = self.waivers(own.waivers.clone(), newest, cluster);
+        let counts =
+            |waiver: &Waiver| waivers.iter().any(|known| waiver.is_within(known) && waiver.expires <= known.expires);
+        PlanPolicy {
+            allow_downgrade: own.allow_downgrade && everybody,
+            waivers_to_come: own.waivers.into_iter().filter(|waiver| !counts(waiver)).collect(),
+            waivers,
+            drift_ignores: self.drift_ignores(own.drift_ignores, newest, cluster),
+            injection: self.injection(own.injection, newest),
+            ..own
+        }
+    }
+
+    /// The waivers that everybody gives, each until the first last day that anybody gives it.
+    fn waivers(&self, own: Vec<Waiver>, newest: &Policy, cluster: &str) -> Vec<Waiver> {
+        let others = std::iter::once(newest).chain(self.policies(Field::Waivers)).map(|policy| policy.waivers(cluster));
+        others.fold(own, |all, other| {
+            let until = |waiver: &Waiver, of: &[Waiver]| {
+                let last = of.iter().filter(|wider| waiver.is_within(wider)).map(|wider| wider.expires).max()?;
+                Some(Waiver { expires: last.min(waiver.expires), ..waiver.clone() })
+            };
+            both(&all, &other, until, |one, other| (one.check, &one.object) == (other.check, &other.object))
+        })
+    }
+
+    /// What everybody ignores.
+    fn drift_ignores(&self, own: Vec<DriftIgnore>, newest: &Policy, cluster: &str) -> Vec<DriftIgnore> {
+        let policies = std::iter::once(newest).chain(self.policies(Field::DriftIgnore));
+        policies.map(|policy| policy.drift_ignores(cluster)).fold(own, |all, other| {
+            let within = |ignore: &DriftIgnore, of: &[DriftIgnore]| {
+                of.iter().any(|wider| ignore.is_within(wider)).then(|| ignore.clone())
+            };
+            both(&all, &other, within, |one, other| one == other)
+        })
+    }
+
+    /// What anybody wants to be read, or done, before versions.
+    pub fn notes<'a>(&'a self, newest: &'a Policy) -> Vec<&'a ReleaseNote> {
+        let mut notes: Vec<&ReleaseNote> = Vec::new();
+        for note in std::iter::once(newest).chain(self.policies(Field::Notes)).flat_map(|policy| &policy.notes) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
+    /// The sidecars that anybody asks after.
+    fn injection(&self, own: Vec<InjectionRule>, newest: &Policy) -> Vec<InjectionRule> {
+        let others =
+            std::iter::once(newest).chain(self.policies(Field::Injection)).flat_map(|policy| &policy.injection);
+        others.fold(own, |mut all, rule| {
+            if !all.contains(rule) {
+                all.push(rule.clone());
+            }
+            all
+        })
     }
 
     /// The policy of before that pauses a cluster, where the newest does not.
@@ -141,6 +218,40 @@ impl Befores {
     /// Whether Stepgate itself applies what is deployed: by the newest policy and by all of before.
     pub fn applies_directly(&self, newest: &Policy) -> bool {
         std::iter::once(newest).chain(self.policies(Field::Apply)).all(|policy| policy.apply == Apply::Direct)
+    }
+
+    /// Whether an upgrade of EKS may override what EKS says: by the newest policy and by all of before.
+    pub fn allows_forced_update(&self, newest: &Policy, cluster: &str) -> bool {
+        let mut policies = std::iter::once(newest).chain(self.policies(Field::AllowForcedUpdate));
+        policies.all(|policy| policy.allows_forced_update(cluster))
+    }
+
+    /// Whether the control plane may go back a minor while EKS takes it back: by the newest policy and by all of before.
+    pub fn allows_minor_rollback(&self, newest: &Policy, cluster: &str) -> bool {
+        let mut policies = std::iter::once(newest).chain(self.policies(Field::AllowMinorRollback));
+        policies.all(|policy| policy.allows_minor_rollback(cluster))
+    }
+
+    /// Whether Stepgate restarts what runs on old nodes of Fargate: by the newest policy and by all of before.
+    pub fn restarts_fargate(&self, newest: &Policy, cluster: &str) -> bool {
+        let mut policies = std::iter::once(newest).chain(self.policies(Field::RestartFargate));
+        policies.all(|policy| policy.restarts_fargate(cluster))
+    }
+
+    /// What may be forced while nodes are drained: by the newest policy and by all of before, as much as all of them let.
+    pub fn force_drain(&self, newest: &Policy, cluster: &str) -> Vec<ForceDrain> {
+        let policies = self.policies(Field::ForceDrain).map(|policy| policy.force_drain(cluster));
+        policies.fold(least(newest.force_drain(cluster)), |all, other| {
+            let other = least(other);
+            let both = |rule: &ForceDrain| Some(rule.and(other.iter().find(|known| known.group == rule.group)?));
+            all.iter().filter_map(both).collect()
+        })
+    }
+
+    /// Whether Stepgate runs eksctl for a cluster: by the newest policy and by all of before.
+    pub fn runs_eksctl(&self, newest: &Policy, cluster: &str) -> bool {
+        let policies = std::iter::once(newest).chain(self.policies(Field::Apply));
+        policies.map(|policy| policy.apply_of(cluster)).all(|apply| apply == Apply::Eksctl)
     }
 
     /// What is asked of signatures: by the newest policy and by all of before, whoever asks for most.
@@ -168,6 +279,28 @@ impl Befores {
             both
         })
     }
+}
+
+/// One rule for each group: where several name it, as much as all of them let.
+fn least(rules: Vec<ForceDrain>) -> Vec<ForceDrain> {
+    rules.into_iter().fold(Vec::new(), |mut all: Vec<ForceDrain>, rule| {
+        match all.iter_mut().find(|known| known.group == rule.group) {
+            Some(known) => *known = known.and(&rule),
+            None => all.push(rule),
+        }
+        all
+    })
+}
+
+/// What two lists of exceptions have in common: the entries of each, as far as `within` finds them in the other.
+fn both<T>(one: &[T], other: &[T], within: impl Fn(&T, &[T]) -> Option<T>, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut found: Vec<T> = one.iter().filter_map(|entry| within(entry, other)).collect();
+    for entry in other.iter().filter_map(|entry| within(entry, one)) {
+        if !found.iter().any(|known| is_same(known, &entry)) {
+            found.push(entry);
+        }
+    }
+    found
 }
 
 /// Whether everything that `entry` of `fetch.allow` allows is allowed by `wider`.
@@ -279,6 +412,72 @@ mod tests {
         ] {
             assert_eq!(befores(before).signatures(&policy(now)), expected, "{now:?} {before:?}");
         }
+    }
+
+    #[test]
+    fn a_push_waives_and_ignores_nothing_for_itself() {
+        let counts = |now: &str, before: &[&str]| {
+            let list = |text: &str| format!("waivers: [{text}]\n");
+            let before: Vec<String> = before.iter().map(|text| list(text)).collect();
+            let before: Vec<&str> = before.iter().map(String::as_str).collect();
+            let now = policy(&list(now));
+            let plan = befores(&before).plan_policy(&now, &now, "mgmt");
+            plan.waivers.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let all = "{check: nodes, reason: all, expires: 2026-12-31}";
+        let one = "{check: nodes, object: Node/a, reason: one, expires: 2026-06-30}";
+        let other = "{check: drains, reason: other, expires: 2026-12-31}";
+        let later = "{check: nodes, reason: later, expires: 2027-12-31}";
+        assert_eq!(counts(all, &[]), ["waived until 2026-12-31: all"]);
+        assert_eq!(counts(all, &[""]), [""; 0]);
+        assert_eq!(counts(all, &[other]), [""; 0]);
+        assert_eq!(counts(one, &[all]), ["waived until 2026-06-30: one"]);
+        assert_eq!(counts(all, &[one]), ["waived until 2026-06-30: one"]);
+        assert_eq!(counts(later, &[all]), ["waived until 2026-12-31: later"]);
+        assert_eq!(counts(all, &[all, ""]), [""; 0]);
+        // What does not count yet is not forgotten.
+        let now = policy(&format!("waivers: [{all}, {other}]\n"));
+        let plan = befores(&[&format!("waivers: [{other}]\n")]).plan_policy(&now, &now, "mgmt");
+        assert_eq!((plan.waivers.len(), plan.waivers_to_come.len()), (1, 1));
+        assert_eq!(plan.waivers_to_come[0].reason, "all");
+
+        let ignored = |now: &str, before: &str| {
+            let text = |rule: &str| format!("drift: {{ignore: [{rule}]}}\n");
+            let now = policy(&text(now));
+            befores(&[&text(before)]).plan_policy(&now, &now, "mgmt").drift_ignores.len()
+        };
+        let (wide, narrow) = ("{paths: [/spec]}", "{object: Deployment/a/b, paths: [/spec/replicas], managers: [hpa]}");
+        assert_eq!((ignored(wide, wide), ignored(wide, narrow), ignored(narrow, wide)), (1, 1, 1));
+        assert_eq!(
+            (ignored(wide, ""), ignored("{paths: [/metadata]}", wide), ignored("{managers: [a]}", wide)),
+            (0, 0, 0)
+        );
+    }
+
+    #[test]
+    fn a_push_takes_off_no_brake_and_no_note() {
+        let machines = |now: &str, before: &[&str]| {
+            let text = |settings: &str| format!("stages: {{control-plane: {{{settings}}}}}\n");
+            let before: Vec<String> = before.iter().map(|text_of| text(text_of)).collect();
+            let before: Vec<&str> = before.iter().map(String::as_str).collect();
+            let now = policy(&text(now));
+            let machines = befores(&before).stage_policy(&now, &now, "mgmt", "control-plane").machines;
+            (machines.brakes, machines.gate.is_whole())
+        };
+        let lax = "brakes: false, gate: first-node";
+        assert_eq!(machines(lax, &[]), (Some(false), false));
+        assert_eq!(machines(lax, &[lax]), (Some(false), false));
+        assert_eq!(machines(lax, &["brakes: true"]), (Some(true), true));
+        assert_eq!(machines(lax, &["gate: first-node"]), (None, false));
+        assert_eq!(machines("brakes: true", &[lax]), (Some(true), true));
+
+        let note = |blocking: bool| format!("notes: [{{name: n, component: eksa, says: s, blocking: {blocking}}}]\n");
+        let told = |now: &str, before: &str| -> Vec<bool> {
+            befores(&[before]).notes(&policy(now)).iter().map(|note| note.blocking).collect()
+        };
+        assert_eq!(told("", &note(true)), [true]);
+        assert_eq!(told(&note(false), &note(true)), [false, true]);
+        assert_eq!(told(&note(true), &note(true)), [true]);
     }
 
     #[test]

@@ -46,6 +46,10 @@ impl Field {
             Self::Windows => "windows",
             Self::Paused => "paused",
             Self::AllowDowngrade => "allowDowngrade",
+            Self::AllowForcedUpdate => "allowForcedUpdate",
+            Self::AllowMinorRollback => "allowMinorRollback",
+            Self::RestartFargate => "restartFargate",
+            Self::ForceDrain => "forceDrain",
             Self::FetchAllow => "fetch.allow",
             Self::Forge => "forge",
             Self::DeployBranch => "deploy.branch",
@@ -54,6 +58,11 @@ impl Field {
             Self::Author => "author",
             Self::Signing => "signing",
             Self::Signatures => "signatures",
+            Self::Waivers => "waivers",
+            Self::DriftIgnore => "drift.ignore",
+            Self::Notes => "notes",
+            Self::Injection => "injection",
+            Self::Machines => "stages.control-plane",
         }
     }
 }
@@ -87,7 +96,7 @@ impl Change {
 /// Everything of a policy that says something else than before, for a cluster. Whether anybody is asked decides whether the forge matters.
 pub fn changes(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_people: bool) -> Vec<Change> {
     let now = pushed.policy;
-    let mut changes = values(pushed, befores, asks_people);
+    let mut changes = values(pushed, befores, cluster, asks_people);
     let stages = |policy: &Policy, of: fn(&policy::StagePolicy) -> String| {
         STAGES.map(|stage| of(&policy.stage_policy(cluster, stage))).to_vec()
     };
@@ -102,11 +111,23 @@ pub fn changes(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_peopl
     compare(Field::Approval, &|policy| stages(policy, |stage| format!("{:?}", stage.approval)));
     compare(Field::AcceptEdits, &|policy| stages(policy, |stage| stage.accept_edits.to_string()));
     compare(Field::OnStaleMerge, &|policy| stages(policy, |stage| format!("{:?}", stage.on_stale_merge)));
-    compare(Field::Windows, &|policy| vec![format!("{:?}", policy.windows(cluster))]);
+    compare(Field::Windows, &|policy| vec![format!("{:?}", (policy.windows(cluster), policy.freezes(cluster)))]);
     compare(Field::Paused, &|policy| vec![policy.is_paused(cluster).to_string()]);
     compare(Field::AllowDowngrade, &|policy| vec![policy.allows_downgrade(cluster).to_string()]);
+    compare(Field::AllowForcedUpdate, &|policy| vec![policy.allows_forced_update(cluster).to_string()]);
+    compare(Field::AllowMinorRollback, &|policy| vec![policy.allows_minor_rollback(cluster).to_string()]);
+    compare(Field::RestartFargate, &|policy| vec![policy.restarts_fargate(cluster).to_string()]);
+    compare(Field::ForceDrain, &|policy| vec![format!("{:?}", policy.force_drain(cluster))]);
     compare(Field::FetchAllow, &|policy| policy.fetch_allow.clone());
     compare(Field::Signatures, &|policy| vec![format!("{:?}", policy.signatures)]);
+    compare(Field::Waivers, &|policy| vec![format!("{:?}", policy.waivers(cluster))]);
+    compare(Field::DriftIgnore, &|policy| vec![format!("{:?}", policy.drift_ignores(cluster))]);
+    compare(Field::Notes, &|policy| vec![format!("{:?}", policy.notes)]);
+    compare(Field::Injection, &|policy| vec![format!("{:?}", policy.injection)]);
+    compare(Field::Machines, &|policy| {
+        let machines = policy.stage_policy(cluster, "control-plane").machines;
+        vec![format!("{:?} {:?}", machines.brakes, machines.gate)]
+    });
     changes
 }
 
@@ -125,13 +146,13 @@ pub fn confirmations(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks
         let trust = format!("`--trust-policy {}` takes the newest policy for it", pushed.commit);
         block(message, format!("push commit {commit} to the repository again, or {trust}"))
     });
-    let changes = values(pushed, befores, asks_people);
+    let changes = values(pushed, befores, cluster, asks_people);
     let changes = changes.iter().map(|change| block(change.message(cluster), change.help(pushed.commit)));
     unreadable.chain(changes).collect()
 }
 
 /// Fields of which both values cannot be met at once.
-fn values(pushed: &Pushed<'_>, befores: &Befores, asks_people: bool) -> Vec<Change> {
+fn values(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_people: bool) -> Vec<Change> {
     let now = pushed.policy;
     let mut changes = Vec::new();
     let mut compare = |field: Field, of: &dyn Fn(&Policy) -> String| {
@@ -141,7 +162,7 @@ fn values(pushed: &Pushed<'_>, befores: &Befores, asks_people: bool) -> Vec<Chan
     };
     compare(Field::DeployBranch, &|policy| policy.deploy.branch.clone());
     compare(Field::DeployPath, &|policy| path(&policy.deploy));
-    compare(Field::Apply, &|policy| apply(policy.apply).to_owned());
+    compare(Field::Apply, &|policy| apply(policy.apply_of(cluster)).to_owned());
     compare(Field::Author, &|policy| format!("{} <{}>", policy.author.name, policy.author.email));
     // Whoever asked for no signature is content with one.
     let wanted = signing(now.signing.as_ref());
@@ -178,6 +199,8 @@ fn apply(apply: Apply) -> &'static str {
     match apply {
         Apply::Flux => "flux",
         Apply::Direct => "direct",
+        Apply::Pipeline => "pipeline",
+        Apply::Eksctl => "eksctl",
     }
 }
 

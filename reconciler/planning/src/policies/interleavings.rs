@@ -28,7 +28,7 @@ const MOST: u64 = 4_000;
 /// How many things happen in one.
 const LONGEST: u64 = 150;
 
-const FIELDS: [Field; 18] = [
+const FIELDS: [Field; 27] = [
     Field::People,
     Field::Groups,
     Field::Approvers,
@@ -39,6 +39,10 @@ const FIELDS: [Field; 18] = [
     Field::Windows,
     Field::Paused,
     Field::AllowDowngrade,
+    Field::AllowForcedUpdate,
+    Field::AllowMinorRollback,
+    Field::RestartFargate,
+    Field::ForceDrain,
     Field::FetchAllow,
     Field::Forge,
     Field::DeployBranch,
@@ -47,6 +51,11 @@ const FIELDS: [Field; 18] = [
     Field::Author,
     Field::Signing,
     Field::Signatures,
+    Field::Waivers,
+    Field::DriftIgnore,
+    Field::Notes,
+    Field::Injection,
+    Field::Machines,
 ];
 
 #[expect(clippy::disallowed_methods, reason = "how many orders to try is the caller's choice")]

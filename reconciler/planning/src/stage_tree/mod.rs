@@ -4,12 +4,13 @@
 //! them the same way: what a stage has committed is no difference any more.
 
 mod cut;
+mod rendered_tanzu;
 
 use domain::ClusterName;
 use overlays::{ComponentName, Note, ObjectSummary, RemovedVersion, RenderedTree};
 use rollout::{RenderFailure, StageId};
 
-pub use cut::{SpecificationStep, cut, cut_back};
+pub use cut::{SpecificationStep, cut, cut_back, gone_groups};
 
 use crate::directory::{cluster_folder, flux_folder};
 
@@ -42,6 +43,8 @@ pub struct StageTree {
     pub skipped: Option<String>,
     /// Whether the cluster's Flux objects are committed with it.
     pub carries_flux_objects: bool,
+    /// Components whose files are committed with those of its own.
+    pub carries: Vec<ComponentName>,
     /// The stage whose commit moves this one too; its files are then the same before and after.
     pub carried_by: Option<StageId>,
 }
@@ -63,6 +66,7 @@ impl StageTree {
             error: None,
             skipped: None,
             carries_flux_objects: false,
+            carries: Vec::new(),
             carried_by: None,
         }
     }
@@ -83,6 +87,7 @@ impl StageTree {
             scope.push(format!("{home}/{}", ComponentName::CiliumPreflight.directory()));
             scope.push(format!("{}/{}", flux_folder(cluster), preflight_file()));
         }
+        scope.extend(self.carries.iter().map(|component| format!("{home}/{}", component.directory())));
         if self.carries_flux_objects {
             scope.push(flux_folder(cluster));
         }

@@ -8,7 +8,7 @@ use yaml::{Node, Span};
 
 use super::read::Reader;
 use super::schema::every_field_is_optional;
-use crate::ApprovalRules;
+use crate::{ApprovalRules, CheckBox};
 use domain::nearest;
 
 /// Rules for approvals as written at one level; what is absent comes from the next weaker level.
@@ -26,6 +26,8 @@ pub struct ApproverRules {
     pub author: Option<bool>,
     /// Whether a stage without a way back is approved apart from the others.
     pub separate: Option<bool>,
+    /// What is ticked before a stage is approved. A level that names any takes the place of what weaker levels name.
+    pub check_list: Option<Vec<CheckBox>>,
 }
 
 impl ApproverRules {
@@ -37,6 +39,9 @@ impl ApproverRules {
         if self.groups.is_some() {
             weaker.groups.clone_from(&self.groups);
         }
+        if self.check_list.is_some() {
+            weaker.check_list.clone_from(&self.check_list);
+        }
     }
 
     /// Whether any rule is written.
@@ -45,7 +50,9 @@ impl ApproverRules {
     }
 }
 
-const RULES: [&str; 5] = ["minimum", "groups", "codeOwners", "author", "separate"];
+const RULES: [&str; 6] = ["minimum", "groups", "codeOwners", "author", "separate", "checkList"];
+
+const BOX: [&str; 3] = ["name", "says", "by"];
 
 impl From<&ApproverRules> for ApprovalRules {
     /// Whoever writes any rule means that nobody approves alone what is their own.
@@ -56,6 +63,7 @@ impl From<&ApproverRules> for ApprovalRules {
             code_owners: written.code_owners.unwrap_or(false),
             author: written.author.unwrap_or(written.is_empty()),
             separate: written.separate.unwrap_or(false),
+            check_list: written.check_list.clone().unwrap_or_default(),
         }
     }
 }
@@ -71,10 +79,62 @@ impl Reader<'_> {
                 "codeOwners" => rules.code_owners = self.boolean(value, &place),
                 "author" => rules.author = self.boolean(value, &place),
                 "separate" => rules.separate = self.boolean(value, &place),
+                "checkList" => rules.check_list = Some(self.check_list(value, &place)),
                 _ => self.unknown(entry, "approvers", &RULES),
             }
         }
         rules
+    }
+
+    /// Boxes, each with a name of its own.
+    fn check_list(&mut self, node: &Node, place: &str) -> Vec<CheckBox> {
+        if !node.is_null() && node.as_sequence().is_none() {
+            self.problem(node.span, format!("{place} must be a list"), None);
+        }
+        let mut boxes: Vec<CheckBox> = Vec::new();
+        for item in node.as_sequence().unwrap_or_default() {
+            let Some(known) = self.check_box(item, place) else { continue };
+            if boxes.iter().any(|other| other.name == known.name) {
+                self.problem(item.span, format!("{place}: {:?} is there already", known.name), None);
+            } else {
+                boxes.push(known);
+            }
+        }
+        boxes
+    }
+
+    /// One of them. Kept even where something is wrong with it: a box that was meant is not dropped.
+    fn check_box(&mut self, node: &Node, place: &str) -> Option<CheckBox> {
+        let mut known = CheckBox { name: String::new(), says: String::new(), by: None };
+        for entry in self.mapping(node, place)? {
+            let value = &entry.value;
+            match entry.key.as_str() {
+                "name" => known.name = self.text(value, &format!("{place}.name")).unwrap_or_default(),
+                "says" => known.says = self.text(value, &format!("{place}.says")).unwrap_or_default(),
+                "by" => {
+                    known.by = self.text(value, &format!("{place}.by"));
+                    if let Some(group) = &known.by {
+                        self.wanted.push((group.clone(), 1, value.span, self.cluster.clone()));
+                    }
+                }
+                _ => self.unknown(entry, place, &BOX),
+            }
+        }
+        let is_name = known.name.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-')
+            && known.name.bytes().next().is_some_and(|it| it != b'-');
+        if !is_name {
+            let help = "write lower-case letters, digits and dashes: `name: dashboards`";
+            self.problem(
+                node.span,
+                format!("{place}: a box has no name by which it could be ticked"),
+                Some(help.to_owned()),
+            );
+        }
+        if known.says.is_empty() {
+            let help = "say what is to be looked at: `says: no alert is new`";
+            self.problem(node.span, format!("{place}: a box says nothing"), Some(help.to_owned()));
+        }
+        Some(known)
     }
 
     /// How many of which group: those that nobody describes are told once everything is read.
@@ -178,6 +238,13 @@ mod tests {
             ("approvers: {groups: {platfrom: 1}}\ngroups: {platform: [a]}", "group \"platfrom\" is not under groups"),
             ("approvers: {groups: {a: 3}}\ngroups: {a: [b, c]}", "has 2 members, and 3 have to approve"),
             ("groups: {a: b}", "groups.a must be a list"),
+            ("approvers: {checkList: [{name: a b, says: s}]}", "a box has no name by which it could be ticked"),
+            ("approvers: {checkList: [{name: a}]}", "a box says nothing"),
+            (
+                "approvers: {checkList: [{name: a, says: s, by: c}]}\ngroups: {d: [e]}",
+                "group \"c\" is not under groups",
+            ),
+            ("approvers: {checkList: [{name: a, says: s}, {name: a, says: t}]}", "\"a\" is there already"),
         ] {
             let (_, problems) = read(text);
             assert!(problems.iter().any(|problem| problem.contains(wanted)), "{text}: {problems:?}");

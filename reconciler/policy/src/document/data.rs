@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use yaml::Node;
+
 use super::pattern::matches_pattern;
+use super::read::Reader;
 
 /// Objects that may be deleted although they hold data, as a team names them: `Kind/name` or `Kind/namespace/name`, where each `*` of
 /// namespace and name stands for any text.
@@ -71,6 +74,31 @@ impl DataPattern {
             (Some(_), None) | (None, Some(_)) => false,
         };
         namespaces && self.kind == kind && matches_pattern(&self.name, name)
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn data_patterns(&mut self, node: &Node) -> Vec<DataPattern> {
+        let texts = self.texts(node, "deleteData");
+        let mut patterns = Vec::new();
+        for text in texts {
+            match text.parse() {
+                Ok(pattern) => patterns.push(pattern),
+                Err(error) => self.problem(node.span, format!("deleteData: {error}"), None),
+            }
+        }
+        patterns
+    }
+
+    /// An object as people name them.
+    pub(super) fn data_pattern(&mut self, node: &Node, place: &str) -> Option<DataPattern> {
+        match self.text(node, place)?.parse() {
+            Ok(pattern) => Some(pattern),
+            Err(error) => {
+                self.problem(node.span, format!("{place}: {error}"), None);
+                None
+            }
+        }
     }
 }
 

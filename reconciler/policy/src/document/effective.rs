@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use yaml::Node;
 
+use super::addresses::GivenAddresses;
 use super::approvers::ApproverRules;
 use super::data::DataPattern;
+use super::drift::DriftIgnore;
+use super::force_drain::ForceDrain;
 use super::pattern::matches_pattern;
 use super::settings::StageSettings;
-use super::types::{BundleSelection, EnvironmentPolicy, Policy};
+use super::types::{Apply, BundleSelection, EnvironmentPolicy, Policy, TanzuPolicy};
 use super::waivers::Waiver;
-use crate::{MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy};
+use crate::{Freeze, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy, Windows};
+
+/// Where in the order of worker groups those stand that are not named.
+const OTHERS: &str = "others";
 
 impl Policy {
     /// The defaults of Stepgate for one stage, before anything the team says.
@@ -21,7 +27,7 @@ impl Policy {
             "preflight" | "bundle" => (0, 10 * MINUTE),
             "backup" => (0, 30 * MINUTE),
             "cilium-preflight" | "cilium" => (MINUTE, 60 * MINUTE),
-            "etcd" | "control-plane" | "workers" => (2 * MINUTE, 120 * MINUTE),
+            "etcd" | "control-plane" | "workers" | "fargate" => (2 * MINUTE, 120 * MINUTE),
             "verify" => (2 * MINUTE, 30 * MINUTE),
             _ => (MINUTE, 30 * MINUTE),
         };
@@ -38,7 +44,11 @@ impl Policy {
             settings.over(&mut policy);
             settings.approvers.over(&mut approvers);
         }
-        StagePolicy { approvers: (&approvers).into(), windows: self.windows(cluster).to_vec().into(), ..policy }
+        StagePolicy {
+            approvers: (&approvers).into(),
+            windows: Windows::from(self.windows(cluster).to_vec()).frozen(self.freezes(cluster)),
+            ..policy
+        }
     }
 
     /// The policy in force for a plan of `cluster` as a whole.
@@ -50,13 +60,18 @@ impl Policy {
             backup_maximum_age: self.backup.max_age,
             verify: self.stage_policy(cluster, "verify"),
             waivers: self.waivers(cluster),
+            waivers_to_come: Vec::new(),
+            drift_ignores: self.drift_ignores(cluster),
+            injection: self.injection.clone(),
         }
     }
 
     /// The settings that are written for `stage` on `cluster`, from weak to strong.
     pub(super) fn settings_of(&self, cluster: &str, stage: &str) -> Vec<&StageSettings> {
         let stage = stage.split('@').next().unwrap_or(stage);
-        let group = stage.starts_with("workers/").then_some("workers");
+        let group = ["workers", "addons"]
+            .into_iter()
+            .find(|group| stage.strip_prefix(group).is_some_and(|rest| rest.starts_with('/')));
         let fleet = (&self.settings, &self.stages);
         let levels = self.levels(cluster).map(|level| (&level.settings, &level.stages));
         std::iter::once(fleet)
@@ -95,6 +110,31 @@ impl Policy {
         self.levels(cluster).rev().find_map(|level| level.allow_downgrade).unwrap_or(self.allow_downgrade)
     }
 
+    /// Whether an upgrade of EKS may override what EKS says against it, on `cluster`.
+    pub fn allows_forced_update(&self, cluster: &str) -> bool {
+        self.levels(cluster).rev().find_map(|level| level.allow_forced_update).unwrap_or(self.allow_forced_update)
+    }
+
+    /// Whether the control plane may go back a minor while EKS takes it back, on `cluster`.
+    pub fn allows_minor_rollback(&self, cluster: &str) -> bool {
+        self.levels(cluster).rev().find_map(|level| level.allow_minor_rollback).unwrap_or(self.allow_minor_rollback)
+    }
+
+    /// Free addresses that the team gives for `cluster`.
+    pub fn given_addresses(&self, cluster: &str) -> Option<&GivenAddresses> {
+        self.clusters.get(cluster).map(|own| &own.addresses).filter(|given| !given.subnets.is_empty())
+    }
+
+    /// Whether Stepgate restarts what runs on old nodes of Fargate, on `cluster`.
+    pub fn restarts_fargate(&self, cluster: &str) -> bool {
+        self.levels(cluster).rev().find_map(|level| level.restart_fargate).unwrap_or(self.restart_fargate)
+    }
+
+    /// Pods that may be deleted past their budget on `cluster`, by any level.
+    pub fn force_drain(&self, cluster: &str) -> Vec<ForceDrain> {
+        self.force_drain.iter().chain(self.levels(cluster).flat_map(|level| &level.force_drain)).cloned().collect()
+    }
+
     /// The bundle that the team chose for `cluster`, if it did.
     pub fn bundle_selection(&self, cluster: &str) -> Option<&BundleSelection> {
         self.levels(cluster).rev().find_map(|level| level.bundle.as_ref()).or(self.bundle.as_ref())
@@ -107,6 +147,11 @@ impl Policy {
             .map(|level| level.windows.as_slice())
             .find(|windows| !windows.is_empty())
             .unwrap_or(&self.windows)
+    }
+
+    /// The freezes of `cluster`, by any level.
+    pub fn freezes(&self, cluster: &str) -> Vec<Freeze> {
+        self.freezes.iter().chain(self.levels(cluster).flat_map(|level| &level.freezes)).cloned().collect()
     }
 
     /// The variables of `cluster`, all levels merged by name.
@@ -128,17 +173,61 @@ impl Policy {
         self.waivers.iter().chain(self.levels(cluster).flat_map(|level| &level.waivers)).cloned().collect()
     }
 
+    /// What is no drift of `cluster`, by any level.
+    pub fn drift_ignores(&self, cluster: &str) -> Vec<DriftIgnore> {
+        let levels = self.levels(cluster).map(|level| &level.drift);
+        std::iter::once(&self.drift).chain(levels).flat_map(|drift| &drift.ignore).cloned().collect()
+    }
+
     /// The team's values for Cilium's chart, from weak to strong.
     pub fn cilium_values(&self, cluster: &str) -> Vec<&Node> {
         self.cilium.iter().chain(self.levels(cluster).filter_map(|level| level.cilium.as_ref())).collect()
     }
 
-    /// The worker groups `groups` in the order that the team wants.
+    /// The worker groups `groups` in the order that the team wants. Those that are not named go where `others` stands, by name;
+    /// without it they follow, as in the specification.
     pub fn worker_order<'a>(&self, cluster: &str, groups: &'a [String]) -> Vec<&'a str> {
+        self.worker_order_by(cluster, groups, |_| None)
+    }
+
+    /// As [`Policy::worker_order`], of groups that may be meant by `another` name as well.
+    pub fn worker_order_by<'a>(
+        &self,
+        cluster: &str,
+        groups: &'a [String],
+        another: impl Fn(&str) -> Option<String>,
+    ) -> Vec<&'a str> {
         let wanted = self.clusters.get(cluster).map(|own| own.worker_order.as_slice()).unwrap_or_default();
-        let first = wanted.iter().filter_map(|name| groups.iter().find(|group| *group == name));
-        let rest = groups.iter().filter(|group| !wanted.contains(group));
-        first.chain(rest).map(String::as_str).collect()
+        let is_meant = |name: &str, by: &str| name == by || another(name).as_deref() == Some(by);
+        let named = |by: &str| groups.iter().map(String::as_str).filter(|name| is_meant(name, by)).collect::<Vec<_>>();
+        let is_named = |name: &str| wanted.iter().any(|by| is_meant(name, by));
+        let mut rest: Vec<&str> = groups.iter().map(String::as_str).filter(|name| !is_named(name)).collect();
+        // A group of that name is meant itself.
+        let stands_for_others = |by: &str| by == OTHERS && named(OTHERS).is_empty();
+        if wanted.iter().any(|by| stands_for_others(by)) {
+            rest.sort_unstable();
+        }
+        let mut order: Vec<&str> = Vec::new();
+        for by in wanted {
+            let found = if stands_for_others(by) { std::mem::take(&mut rest) } else { named(by) };
+            for name in found {
+                if !order.contains(&name) {
+                    order.push(name);
+                }
+            }
+        }
+        order.extend(rest);
+        order
+    }
+
+    /// Who applies what is committed for `cluster`.
+    pub fn apply_of(&self, cluster: &str) -> Apply {
+        self.levels(cluster).rev().find_map(|level| level.apply).unwrap_or(self.apply)
+    }
+
+    /// How a cluster of Tanzu is carried out: as the innermost level says that says anything of it.
+    pub fn tanzu_of(&self, cluster: &str) -> &TanzuPolicy {
+        self.levels(cluster).rev().find_map(|level| level.tanzu.as_ref()).unwrap_or(&self.tanzu)
     }
 
     /// The index of the wave of `cluster` in [`Policy::waves`]; `None` for a cluster that goes after all waves.

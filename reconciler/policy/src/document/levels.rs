@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use yaml::{Entry, Node};
 
 use super::read::{Reader, known};
-use super::types::{ClusterPolicy, EnvironmentPolicy, Wave};
+use super::types::{Apply, ClusterPolicy, EnvironmentPolicy, Wave};
 use domain::nearest;
 
 impl Reader<'_> {
@@ -42,12 +42,23 @@ impl Reader<'_> {
         match entry.key.as_str() {
             "stages" => level.stages = self.stages(node),
             "bundle" => level.bundle = self.bundle(node, "bundle"),
+            "apply" => {
+                let choices = [("pipeline", Apply::Pipeline), ("eksctl", Apply::Eksctl)];
+                level.apply = self.choice(node, "apply", &choices);
+            }
+            "tanzu" => level.tanzu = self.tanzu(node),
             "allowDowngrade" => level.allow_downgrade = self.boolean(node, "allowDowngrade"),
+            "allowForcedUpdate" => level.allow_forced_update = self.boolean(node, "allowForcedUpdate"),
+            "allowMinorRollback" => level.allow_minor_rollback = self.boolean(node, "allowMinorRollback"),
+            "restartFargate" => level.restart_fargate = self.boolean(node, "restartFargate"),
+            "forceDrain" => level.force_drain = self.force_drain(node),
             "windows" => level.windows = self.windows(node),
+            "freezes" => level.freezes = self.freezes(node),
             "variables" => level.variables = self.variables(node, "variables"),
             "cilium" => level.cilium = self.cilium(node, "cilium"),
             "deleteData" => level.delete_data = self.data_patterns(node),
             "waivers" => level.waivers = self.waivers(node),
+            "drift" => level.drift = self.drift(node),
             "paused" => level.paused = self.boolean(node, "paused"),
             _ => return self.setting(entry, &mut level.settings),
         }
@@ -94,10 +105,11 @@ impl Reader<'_> {
                             self.problem(field.value.span, message, hint);
                         }
                     }
+                    "addresses" => cluster.addresses = self.addresses(&field.value),
                     "workerOrder" => cluster.worker_order = self.texts(&field.value, "workerOrder"),
                     _ => {
                         if !self.level(field, &mut cluster.own) {
-                            self.unknown(field, &place, &known(&["environment", "workerOrder"], true));
+                            self.unknown(field, &place, &known(&["environment", "workerOrder", "addresses"], true));
                         }
                     }
                 }

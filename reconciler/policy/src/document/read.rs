@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::civil::Date;
 use yaml::{Entry, Limits, Mapping, Node, Span};
 
-use super::data::DataPattern;
 use super::paths::PathPattern;
 use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, Policy, ProviderSecrets, Signatures};
 use super::{DurationError, parse_duration};
-use crate::{Approval, ControlPlaneGate, OnFailure};
+use crate::{Approval, ControlPlaneGate, OnFailure, RolloutStrategy};
 use domain::nearest;
 use domain::{Problem, ProblemCode, RepoPath};
 
-pub(super) const STAGES: [&str; 14] = [
+pub(super) const STAGES: [&str; 16] = [
     "preflight",
     "backup",
     "bundle",
@@ -25,35 +25,46 @@ pub(super) const STAGES: [&str; 14] = [
     "cilium",
     "flux",
     "etcd",
+    "addons",
     "control-plane",
     "workers",
     "workers/<group>",
+    "templates",
     "verify",
 ];
 
 /// Reads `stepgate.yaml`. What is wrong is left at its default and told; the problems of the part of one cluster have
 /// that cluster as scope, so that the others go on.
 pub fn read_policy(path: &RepoPath, bytes: &[u8]) -> (Policy, Vec<Problem>) {
+    read_file(path, bytes, |reader, root| reader.policy(root))
+}
+
+/// What `read` makes of the one document of a file; its default where there is none.
+pub(super) fn read_file<T: Default>(
+    path: &RepoPath,
+    bytes: &[u8],
+    read: impl FnOnce(&mut Reader<'_>, &Node) -> T,
+) -> (T, Vec<Problem>) {
     let mut reader = Reader { path, cluster: None, wanted: Vec::new(), problems: Vec::new() };
     let limits = Limits { bytes: 1 << 20, documents: 2, depth: 32, nodes: 100_000 };
     let parsed = yaml::decode(bytes).and_then(|text| yaml::parse(&text, &limits));
-    let policy = match parsed {
+    let value = match parsed {
         Ok(documents) => match documents.as_slice() {
-            [] => Policy::default(),
-            [document] => reader.policy(&document.root),
+            [] => T::default(),
+            [document] => read(&mut reader, &document.root),
             [_, second, ..] => {
                 reader.problem(second.root.span, "the policy is one document", None);
-                Policy::default()
+                T::default()
             }
         },
         Err(error) => {
             let code = domain::yaml_problem_code(error.kind);
             let problem = Problem::new(code, error.message.clone()).path(path).at(error.line, error.column);
             reader.problems.push(problem.hint("`stepgate init --stdout` prints a stepgate.yaml to start from"));
-            Policy::default()
+            T::default()
         }
     };
-    (policy, reader.problems)
+    (value, reader.problems)
 }
 
 pub(super) struct Reader<'a> {
@@ -117,16 +128,15 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn data_patterns(&mut self, node: &Node) -> Vec<DataPattern> {
-        let texts = self.texts(node, "deleteData");
-        let mut patterns = Vec::new();
-        for text in texts {
-            match text.parse() {
-                Ok(pattern) => patterns.push(pattern),
-                Err(error) => self.problem(node.span, format!("deleteData: {error}"), None),
-            }
+    /// A day. Only the plain form: a time of day would be another promise.
+    pub(super) fn day(&mut self, node: &Node, place: &str) -> Option<Date> {
+        let text = self.text(node, place)?;
+        let date = text.parse().ok().filter(|date: &Date| date.to_string() == text);
+        if date.is_none() {
+            let message = format!("{place}: {text:?} is not a valid day; write it as 2026-12-31");
+            self.problem(node.span, message, None);
         }
-        patterns
+        date
     }
 
     fn path_patterns(&mut self, node: &Node) -> Vec<PathPattern> {
@@ -223,6 +233,7 @@ impl Reader<'_> {
         match key {
             "soak" => settings.soak = self.duration(node, key),
             "timeout" => settings.timeout = self.duration(node, key),
+            "estimate" => settings.estimate = self.duration(node, key),
             "approval" => {
                 let choices = [("none", Approval::None), ("rollout", Approval::Rollout), ("stage", Approval::Stage)];
                 settings.approval = self.choice(node, key, &choices);
@@ -237,6 +248,11 @@ impl Reader<'_> {
                 let choices = [("whole", ControlPlaneGate::Whole), ("first-node", ControlPlaneGate::FirstNode)];
                 settings.gate = self.choice(node, key, &choices);
             }
+            "strategy" => {
+                let choices = [("rolling", RolloutStrategy::Rolling), ("inPlace", RolloutStrategy::InPlace)];
+                settings.strategy = self.choice(node, key, &choices);
+            }
+            "inPlace" => settings.in_place = self.in_place(node),
             "approvers" => settings.approvers = self.approvers(node, key),
             _ => return false,
         }
@@ -273,6 +289,11 @@ impl Reader<'_> {
                     let message =
                         format!("{} is a setting of stage {CONTROL_PLANE}, and not of {}", field.key, entry.key);
                     let hint = format!("write it below stages.{CONTROL_PLANE}");
+                    self.problem(field.key_span, message, Some(hint));
+                } else if OF_MACHINES.contains(&field.key.as_str()) && !has_machines(&entry.key) {
+                    let message =
+                        format!("{} is a setting of stages with machines, and not of {}", field.key, entry.key);
+                    let hint = format!("write it below stages.{CONTROL_PLANE}, stages.workers or stages.workers/GROUP");
                     self.problem(field.key_span, message, Some(hint));
                 } else if !self.setting(field, &mut settings) {
                     self.unknown(field, &place, &SETTINGS);
@@ -333,7 +354,12 @@ impl Reader<'_> {
                 "environments" => {}
                 "deploy" => self.deploy(node, &mut policy),
                 "apply" => {
-                    let choices = [("flux", Apply::Flux), ("direct", Apply::Direct)];
+                    let choices = [
+                        ("flux", Apply::Flux),
+                        ("direct", Apply::Direct),
+                        ("pipeline", Apply::Pipeline),
+                        ("eksctl", Apply::Eksctl),
+                    ];
                     policy.apply = self.choice(node, "apply", &choices).unwrap_or(policy.apply);
                 }
                 "signatures" => {
@@ -343,11 +369,24 @@ impl Reader<'_> {
                 }
                 "deleteData" => policy.delete_data = self.data_patterns(node),
                 "waivers" => policy.waivers = self.waivers(node),
+                "drift" => policy.drift = self.drift(node),
+                "notes" => policy.notes = self.notes(node),
+                "injection" => policy.injection = self.injection(node),
                 "paused" => policy.paused = self.boolean(node, "paused").unwrap_or(true),
                 "bundle" => policy.bundle = self.bundle(node, "bundle"),
+                "tanzu" => policy.tanzu = self.tanzu(node).unwrap_or_default(),
                 "allowDowngrade" => policy.allow_downgrade = self.boolean(node, "allowDowngrade").unwrap_or(false),
+                "allowForcedUpdate" => {
+                    policy.allow_forced_update = self.boolean(node, "allowForcedUpdate").unwrap_or(false);
+                }
+                "allowMinorRollback" => {
+                    policy.allow_minor_rollback = self.boolean(node, "allowMinorRollback").unwrap_or(false);
+                }
+                "restartFargate" => policy.restart_fargate = self.boolean(node, "restartFargate").unwrap_or(false),
+                "forceDrain" => policy.force_drain = self.force_drain(node),
                 "stages" => policy.stages = self.stages(node),
                 "windows" => policy.windows = self.windows(node),
+                "freezes" => policy.freezes = self.freezes(node),
                 "waves" => policy.waves = self.waves(node),
                 "clusters" => {
                     let environments = std::mem::take(&mut policy.environments);
@@ -363,6 +402,7 @@ impl Reader<'_> {
                     let choice = self.choice(node, "providerSecrets", &choices);
                     policy.provider_secrets = choice.unwrap_or(policy.provider_secrets);
                 }
+                "upgraders" => policy.upgraders = self.upgraders(node),
                 "cilium" => policy.cilium = self.cilium(node, "cilium"),
                 "author" => self.author(node, &mut policy.author),
                 "signing" => policy.signing = self.signing(node),
@@ -371,6 +411,11 @@ impl Reader<'_> {
                 "forge" => policy.forge = self.forge(node),
                 "groups" => policy.groups = self.named_lists(node, "groups"),
                 "people" => policy.people = self.named_lists(node, "people"),
+                "updates" => policy.updates = self.updates(node),
+                "announce" => {
+                    let names: Vec<&str> = policy.environments.keys().map(String::as_str).collect();
+                    policy.announce = self.announce(node, &names);
+                }
                 _ => {
                     if !self.setting(entry, &mut policy.settings) {
                         self.unknown(entry, "the policy", &known(&FLEET, false));
@@ -401,9 +446,10 @@ fn is_branch_name(text: &str) -> bool {
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const ON_FAILURE: [(&str, OnFailure); 2] = [("hold", OnFailure::Hold), ("revert", OnFailure::Revert)];
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 14] = [
     "soak",
     "timeout",
+    "estimate",
     "approval",
     "onFailure",
     "onStaleMerge",
@@ -412,14 +458,35 @@ const SETTINGS: [&str; 11] = [
     "brakes",
     "lease",
     "gate",
+    "strategy",
+    "inPlace",
     "approvers",
 ];
 /// Those of them that say something of one stage alone.
 const OF_CONTROL_PLANE: [&str; 3] = ["brakes", "lease", "gate"];
+/// Those of them that say something of machines.
+const OF_MACHINES: [&str; 2] = ["strategy", "inPlace"];
 const CONTROL_PLANE: &str = "control-plane";
-const LEVEL: [&str; 9] =
-    ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData", "waivers"];
-pub(super) const FLEET: [&str; 29] = [
+const LEVEL: [&str; 17] = [
+    "stages",
+    "apply",
+    "bundle",
+    "tanzu",
+    "allowDowngrade",
+    "allowForcedUpdate",
+    "allowMinorRollback",
+    "restartFargate",
+    "forceDrain",
+    "windows",
+    "freezes",
+    "variables",
+    "cilium",
+    "paused",
+    "deleteData",
+    "waivers",
+    "drift",
+];
+pub(super) const FLEET: [&str; 41] = [
     "apiVersion",
     "kind",
     "deploy",
@@ -427,11 +494,20 @@ pub(super) const FLEET: [&str; 29] = [
     "signatures",
     "deleteData",
     "waivers",
+    "drift",
+    "notes",
+    "injection",
     "paused",
     "bundle",
+    "tanzu",
     "allowDowngrade",
+    "allowForcedUpdate",
+    "allowMinorRollback",
+    "restartFargate",
+    "forceDrain",
     "stages",
     "windows",
+    "freezes",
     "waves",
     "environments",
     "clusters",
@@ -440,6 +516,7 @@ pub(super) const FLEET: [&str; 29] = [
     "fetch",
     "variables",
     "providerSecrets",
+    "upgraders",
     "cilium",
     "author",
     "signing",
@@ -448,6 +525,8 @@ pub(super) const FLEET: [&str; 29] = [
     "forge",
     "groups",
     "people",
+    "announce",
+    "updates",
     "approval",
 ];
 
@@ -463,3 +542,8 @@ pub(super) fn known(own: &[&'static str], level: bool) -> Vec<&'static str> {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+/// Whether a stage has machines of its own.
+fn has_machines(stage: &str) -> bool {
+    stage == CONTROL_PLANE || stage == "workers" || stage.starts_with("workers/")
+}

@@ -92,6 +92,17 @@ pub(super) struct CiliumText {
     values: BTreeMap<String, serde_json::Value>,
 }
 
+/// Who applies, of single clusters.
+#[derive(JsonSchema)]
+#[schemars(inline, rename_all = "kebab-case")]
+#[expect(dead_code, reason = "it stands for what is written")]
+pub(super) enum EksctlApplyText {
+    /// Somebody's pipeline runs eksctl on it: for clusters of eksctl.
+    Pipeline,
+    /// Stepgate runs eksctl: for clusters of eksctl.
+    Eksctl,
+}
+
 /// One of `windows`.
 #[derive(JsonSchema)]
 #[schemars(rename = "Window", rename_all = "camelCase", transform = every_field_is_optional)]
@@ -110,6 +121,30 @@ pub(super) struct WindowText {
     to: String,
     /// Time zone of the IANA database, such as `Europe/Berlin`; UTC without it.
     time_zone: String,
+    /// Whether a stage begins only where it is over before the window closes, by the 80th percentile of what it took before.
+    must_fit: bool,
+    /// How long before the window closes it has to be over.
+    #[schemars(with = "DurationText")]
+    margin: String,
+}
+
+/// One of `freezes`.
+#[derive(JsonSchema)]
+#[schemars(rename = "Freeze", rename_all = "camelCase", transform = every_field_is_optional)]
+#[expect(dead_code, reason = "it stands for what is written")]
+pub(super) struct FreezeText {
+    /// Its first day.
+    #[schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"))]
+    from: String,
+    /// Its last day.
+    #[schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"))]
+    to: String,
+    /// Time zone of the IANA database whose days are meant; UTC without it.
+    time_zone: String,
+    /// Why.
+    reason: String,
+    /// What begins all the same: stages by name, `workers` for every group, `rollback` for stages that go back.
+    except: Vec<String>,
 }
 
 /// The forges that pull requests are opened on.
@@ -166,7 +201,9 @@ mod tests {
             let (_, schema) = fleet.iter().find(|(name, _)| *name == field).unwrap();
             properties(&root, schema.get("additionalProperties").unwrap())
         };
-        for (field, own) in [("environments", ["clusters"].as_slice()), ("clusters", &["environment", "workerOrder"])] {
+        for (field, own) in
+            [("environments", ["clusters"].as_slice()), ("clusters", &["environment", "workerOrder", "addresses"])]
+        {
             let names: Vec<&str> = level(field).iter().map(|(name, _)| *name).collect();
             for name in &names {
                 assert_eq!(unknown(&format!("{field}: {{one: {{{name}: null}}}}\n")), [""; 0], "{field}: {name}");
@@ -175,10 +212,9 @@ mod tests {
                 assert!(names.contains(&name), "{field}: {name} is read, and not in the schema");
             }
         }
-        for (field, schema) in fleet
-            .iter()
-            .filter(|(name, _)| ["deploy", "flux", "backup", "forge", "author", "signing", "fetch"].contains(name))
-        {
+        for (field, schema) in fleet.iter().filter(|(name, _)| {
+            ["deploy", "flux", "backup", "forge", "author", "signing", "fetch", "announce", "updates"].contains(name)
+        }) {
             let nested = properties(&root, schema.get("anyOf").and_then(|any| any.get(0)).unwrap_or(schema));
             assert!(!nested.is_empty(), "{field}: {schema}");
             for (name, _) in nested {

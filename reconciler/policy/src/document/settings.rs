@@ -5,8 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 
 use super::approvers::ApproverRules;
+use super::in_place::InPlaceSettings;
 use super::schema::{DurationText, every_field_is_optional};
-use crate::{Approval, ControlPlaneGate, OnFailure, StagePolicy};
+use crate::{Approval, ControlPlaneGate, OnFailure, RolloutStrategy, StagePolicy};
 
 /// Settings as written at one level; what is absent comes from the next weaker level.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
@@ -18,6 +19,9 @@ pub struct StageSettings {
     /// How long the gate may take before it fails.
     #[schemars(with = "Option<DurationText>")]
     pub timeout: Option<Duration>,
+    /// How long the stage takes, soak included, where no past rollout tells: windows with `mustFit` ask.
+    #[schemars(with = "Option<DurationText>")]
+    pub estimate: Option<Duration>,
     /// Who has to agree before the stage is committed.
     pub approval: Option<Approval>,
     /// What a failed gate leads to.
@@ -36,6 +40,11 @@ pub struct StageSettings {
     pub lease: Option<String>,
     /// Of the control plane: how far it has to be before the next stage.
     pub gate: Option<ControlPlaneGate>,
+    /// Of control plane and worker groups: how machines come to another version. Where nothing is said, what the specification says counts, and
+    /// else others take their place.
+    pub strategy: Option<RolloutStrategy>,
+    /// Of control plane and worker groups that are upgraded in place: who goes from machine to machine, and what happens where that is not possible.
+    pub in_place: InPlaceSettings,
     /// Whose approval is enough.
     pub approvers: ApproverRules,
 }
@@ -45,6 +54,7 @@ impl StageSettings {
     pub(super) fn over(&self, weaker: &mut StagePolicy) {
         weaker.soak = self.soak.unwrap_or(weaker.soak);
         weaker.timeout = self.timeout.unwrap_or(weaker.timeout);
+        weaker.estimate = self.estimate.or(weaker.estimate);
         weaker.approval = self.approval.unwrap_or(weaker.approval);
         weaker.on_failure = self.on_failure.unwrap_or(weaker.on_failure);
         weaker.on_stale_merge = self.on_stale_merge.unwrap_or(weaker.on_stale_merge);
@@ -53,5 +63,7 @@ impl StageSettings {
         weaker.machines.brakes = self.brakes.or(weaker.machines.brakes);
         weaker.machines.lease = self.lease.clone().or(weaker.machines.lease.take());
         weaker.machines.gate = self.gate.unwrap_or(weaker.machines.gate);
+        weaker.machines.strategy = self.strategy.or(weaker.machines.strategy);
+        self.in_place.over(&mut weaker.machines);
     }
 }

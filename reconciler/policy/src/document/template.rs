@@ -36,6 +36,19 @@ deploy:
 # waivers:
 #   - {check: nodes, object: Node/worker-7, reason: its disk is replaced, owner: storage, expires: 2026-12-31}
 
+# What is no drift: fields (JSON pointers) of objects that others write, or whoever writes them. Environments and clusters have
+# their own.
+# drift: {ignore: [{object: Deployment/capi-system/*, paths: [/spec/replicas]}, {managers: [vpa-updater]}]}
+
+# What has to be read, or done, before a component goes to a version, besides what Stepgate knows of its releases.
+# notes:
+#   - {name: images-1.35, component: kubernetes, from: "1.35", says: our images are of cgroup v1, remedy: build new ones, blocking: true}
+
+# Sidecars that pods ask for, besides those of Vault, Istio and Linkerd: by an annotation or a label of a pod, or a label of
+# its namespace. What runs without them after a rollout, and had them before, is named with the command that restarts it.
+# injection:
+#   - {name: datadog, labels: {admission.datadoghq.com/enabled: "true"}, containers: [datadog-agent]}
+
 # Stop the line: true makes every rollout stand still where it is. Clusters and environments have their own.
 # paused: false
 
@@ -46,6 +59,20 @@ deploy:
 # Whether versions may go down.
 # allowDowngrade: false
 
+# Whether metadata.forceUpdateVersion of clusters of eksctl may override what EKS says against an upgrade.
+# allowForcedUpdate: false
+
+# Whether the control plane of a cluster of EKS may go back a minor: EKS takes it back for seven days.
+# allowMinorRollback: false
+
+# Whether Stepgate restarts what runs on old nodes of Fargate, one workload after another.
+# restartFargate: false
+
+# Pods that may be deleted past their budget while nodes of a worker group are drained: after how long, and how many in a
+# rollout at most. Without it nothing is forced.
+# forceDrain:
+#   - {group: ng-shared, after: 30m, pods: 2}
+
 # How a stage passes: healthy without a break for `soak`, within `timeout`.
 # approval: none, rollout (once for the whole plan) or stage (for each stage).
 # onFailure: hold, or revert (commits the stage's previous tree where that is safe, tried again `retries` times).
@@ -53,6 +80,7 @@ deploy:
 # acceptEdits: whether what people change on a proposed branch, in manifests of a component, becomes what is proposed and approved.
 # soak: 1m
 # timeout: 30m
+# estimate: 20m
 # approval: none
 # onFailure: hold
 # onStaleMerge: hold
@@ -77,7 +105,7 @@ deploy:
 #   alice: [alice@example.com]
 
 # The same settings by stage: preflight, backup, cert-manager, capi, eks-a, bundle, cilium-preflight, cilium, flux,
-# etcd, control-plane, workers (every group), workers/<group>, verify.
+# etcd, addons, control-plane, workers (every group), workers/<group>, verify.
 # stages:
 #   control-plane:
 #     soak: 5m
@@ -85,19 +113,31 @@ deploy:
 #     brakes: true           # no machine is drained before the newest is proven; default for a cluster that manages itself
 #     lease: plndr-cp-lock   # says which node holds the address, where the specification does not tell
 #     gate: whole            # first-node: the next stages begin when one new machine is proven; workload clusters alone
+#     strategy: rolling      # inPlace: machines stay and are upgraded, where Cluster API asks Stepgate's extension
+#     inPlace:
+#       onDecline: hold      # replace: machines that cannot be upgraded in place are replaced
+#       driver: hooks        # controller: Stepgate's controller goes from machine to machine, and not Cluster API
 
 # When stages may begin. None: at any time. What has begun goes on to the end of its stage. Days are those on which a window
 # opens, every one, or one of the month ("first tuesday", "last sunday"); `to` at or before `from` is on the next day.
 # Times are those on the wall of timeZone (IANA name, UTC where it is left out), whenever its clocks change.
+# With mustFit a stage begins only where it is over, `margin` before the window closes: by the 80th percentile of what it took in past rollouts,
+# else by the `estimate` of the stage; where nobody knows, in the first half of the window.
 # windows:
 #   - days: [monday, tuesday, wednesday, thursday]
 #     from: "09:00"
 #     to: "16:00"
 #     timeZone: Europe/Berlin
+#     mustFit: true
+#     margin: 15m
 #   - days: [last sunday]
 #     from: "22:00"
 #     to: "04:00"
 #     timeZone: America/New_York
+
+# Days on which nothing begins, whatever window is open; levels add up. `except` names stages that begin all the same, or rollback.
+# freezes:
+#   - {from: 2026-12-20, to: 2027-01-06, timeZone: Europe/Berlin, reason: year end, except: [rollback]}
 
 # Order of clusters: a wave begins when the one before is done. A management cluster goes before its workload clusters.
 # waves:
@@ -121,6 +161,8 @@ deploy:
 #     bundle: bundles-80
 #     allowDowngrade: true
 #     workerOrder: [md-1, md-0]
+#     # Free addresses of a cluster of EKS, where no process asks AWS.
+#     addresses: {subnets: {subnet-0a1b: 120}, instanceTypes: {m5.large: {interfaces: 3, addresses: 10}}}
 #     paused: true
 
 # Files and folders that are not read for specifications. A name without / is meant at any depth, others from the top.
@@ -147,6 +189,9 @@ fetch:
 # Secret objects of provider manifests that are filled from variables: omit (somebody else keeps them in the cluster) or
 # render (the values then stand in git).
 # providerSecrets: omit
+
+# Where `stepgate upgrader build` puts the images that nodes are upgraded in place with.
+# upgraders: registry.example.com/stepgate/node-upgrader
 
 # Values merged over those that EKS Anywhere computes for Cilium's chart.
 # cilium:
@@ -185,4 +230,28 @@ fetch:
 #   kind: gitea
 #   url: https://git.example.com
 #   repository: platform/fleet
+
+# Who is told of rollouts: upcoming, started, waiting (for people), held, done, rolled-back. `to` names a sink that whoever runs Stepgate has
+# given it (--sinks DIR: Slack, Teams, mail, a webhook, Flux); its address and secrets are never in git. Of single stages only what is named is told.
+# announce:
+#   impact: {workers: "pods move once, one node after the other"}
+#   routes:
+#     - to: ops
+#     - to: everybody
+#       environments: [production]
+#       rollout: [upcoming, started, done, rolled-back]
+#       stages: {control-plane: [started, done]}
+#       templates: {upcoming: "{cluster} is upgraded at {opens}: {impact}"}
+
+# Which new versions Stepgate proposes as changes of this branch: bundles from the releases manifest, and Kubernetes minors that are named here, each
+# in a pull request of its own. Which hosts may be asked is given to Stepgate itself (--update-host HOST), never to git. Never lower, never two
+# minors at once, nothing that the plan refuses. Who closes a pull request is not asked again.
+# updates:
+#   releases: https://anywhere-assets.eks.amazonaws.com/releases/eks-a/manifest.yaml
+#   follow: minor            # patch: no new minor of EKS Anywhere
+#   minimumAge: 7d
+#   ignore: [v0.26.0, "0.27"]
+#   schedule: [{days: [tuesday], from: "09:00", to: "12:00", timeZone: Europe/Berlin}]
+#   kubernetes: ["1.34"]     # clusters of EKS Anywhere
+#   eks: ["1.34"]            # clusters of eksctl
 "#;

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{Approval, BackupPolicy, Week, Weekday, WindowDay, commented_policy};
+use crate::{
+    Approval, BackupPolicy, InPlaceDriver, OnDecline, RolloutStrategy, Week, Weekday, WindowDay, commented_policy,
+};
 use domain::Scope;
 
 fn read(text: &str) -> (Policy, Vec<Problem>) {
@@ -81,6 +83,26 @@ fn the_most_specific_setting_wins() {
 }
 
 #[test]
+fn machines_roll_unless_a_level_says_in_place() {
+    let text = "clusters: {edge: {strategy: inPlace, inPlace: {onDecline: replace, driver: controller}, \
+                stages: {workers/spare: {strategy: rolling}, control-plane: {inPlace: {onDecline: hold}}, workers/a: {inPlace: {driver: hooks}}}}}";
+    let policy = good(text);
+    let machines = |cluster: &str, stage: &str| {
+        let machines = policy.stage_policy(cluster, stage).machines;
+        (machines.strategy, machines.on_decline)
+    };
+    let driver = |cluster: &str, stage: &str| policy.stage_policy(cluster, stage).machines.driver;
+    assert_eq!(driver("other", "control-plane"), None);
+    // What a stage says of one field leaves the others to the cluster.
+    assert_eq!(driver("edge", "control-plane"), Some(InPlaceDriver::Controller));
+    assert_eq!(driver("edge", "workers/a"), Some(InPlaceDriver::Hooks));
+    assert_eq!(machines("other", "control-plane"), (None, OnDecline::Hold));
+    assert_eq!(machines("edge", "control-plane"), (Some(RolloutStrategy::InPlace), OnDecline::Hold));
+    assert_eq!(machines("edge", "workers/a"), (Some(RolloutStrategy::InPlace), OnDecline::Replace));
+    assert_eq!(machines("edge", "workers/spare").0, Some(RolloutStrategy::Rolling));
+}
+
+#[test]
 fn every_mistake_has_a_place_and_advice() {
     for (text, line, column, message, hint) in [
         ("soka: 1m", 1, 1, "unknown field \"soka\" in the policy", "did you mean \"soak\"?"),
@@ -107,6 +129,25 @@ fn every_mistake_has_a_place_and_advice() {
             "gate must be one of whole, first-node, not \"first-nod\"",
             "did you mean \"first-node\"?",
         ),
+        (
+            "stages: {cilium: {strategy: inPlace}}",
+            1,
+            19,
+            "strategy is a setting of stages with machines, and not of cilium",
+            "stages.workers/GROUP",
+        ),
+        ("strategy: in-place", 1, 11, "strategy must be one of rolling, inPlace, not \"in-place\"", ""),
+        ("inPlace: {onDecline: wait}", 1, 22, "inPlace.onDecline must be one of hold, replace, not \"wait\"", ""),
+        ("inPlace: {driver: hook}", 1, 19, "inPlace.driver must be one of hooks, controller, not \"hook\"", "hooks"),
+        (
+            "upgraders: registry.test/a:1",
+            1,
+            12,
+            "upgraders: \"registry.test/a:1\" is not a valid repository",
+            "HOST/PATH",
+        ),
+        ("upgraders: upgrader", 1, 12, "upgraders: \"upgrader\" is not a valid repository of images", "without a tag"),
+        ("inPlace: {on: hold}", 1, 11, "unknown field \"on\" in inPlace", ""),
         ("stages: {control-plane: {brakes: hard}}", 1, 34, "brakes must be true or false", ""),
         ("lease: Plndr_Lock", 1, 8, "lease \"Plndr_Lock\" is not a valid name of an object", "such as plndr-cp-lock"),
         ("approval: always", 1, 11, "approval must be one of none, rollout, stage, not \"always\"", ""),
@@ -204,6 +245,17 @@ fn waves_windows_and_orders() {
     }
     let groups = ["a".to_owned(), "b".to_owned(), "z".to_owned()];
     assert_eq!(policy.worker_order("c", &groups), ["b", "a", "z"]);
+    let listed = good("clusters: {c: {workerOrder: [istio, others, logging]}}");
+    let groups = ["z-1-31", "logging-1-31", "a-1-31", "istio-1-31"].map(str::to_owned);
+    let stem = |name: &str| name.strip_suffix("-1-31").map(str::to_owned);
+    let order = listed.worker_order_by("c", &groups, stem);
+    assert_eq!(order, ["istio-1-31", "a-1-31", "z-1-31", "logging-1-31"], "others by name, where they stand");
+    let groups = ["b", "others", "a", "istio"].map(str::to_owned);
+    assert_eq!(
+        listed.worker_order("c", &groups),
+        ["istio", "others", "b", "a"],
+        "a group of that name is meant itself"
+    );
     assert_eq!(policy.windows("c")[0].to, 24 * 60);
     let window = &policy.windows("x")[0];
     let days = [
@@ -226,4 +278,14 @@ fn consents_to_delete_data_add_up_and_have_to_name_a_kind() {
     let (policy, problems) = read("deleteData: ['*/a', Namespace/b]\n");
     assert_eq!(policy.delete_data.len(), 1);
     assert!(problems[0].to_string().contains("is none of Kind/name"), "{problems:?}");
+}
+
+#[test]
+fn single_clusters_are_applied_by_a_pipeline_or_by_eksctl() {
+    let policy = good("environments: {eks: {clusters: ['eks-*'], apply: pipeline}}\nclusters: {shop: {apply: eksctl}}");
+    for (cluster, apply) in [("mgmt", Apply::Flux), ("shop", Apply::Eksctl), ("eks-1", Apply::Pipeline)] {
+        assert_eq!(policy.apply_of(cluster), apply, "{cluster}");
+    }
+    let everybody = good("apply: pipeline");
+    assert_eq!(everybody.apply_of("mgmt"), Apply::Pipeline);
 }

@@ -7,16 +7,23 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use yaml::Node;
 
+use super::addresses::GivenAddresses;
+use super::announce::AnnouncePolicy;
 use super::data::DataPattern;
+use super::drift::DriftPolicy;
+use super::force_drain::ForceDrain;
 use super::forge::ForgePolicy;
+use super::injection::InjectionRule;
+use super::notes::ReleaseNote;
 use super::paths::PathPattern;
 use super::schema::{
-    CiliumText, DurationText, FetchText, ScalarText, WindowText, every_field_is_optional, named_by_stage,
-    of_one_cluster,
+    CiliumText, DurationText, EksctlApplyText, FetchText, FreezeText, ScalarText, WindowText, every_field_is_optional,
+    named_by_stage, of_one_cluster,
 };
 use super::settings::StageSettings;
+use super::updates::UpdatePolicy;
 use super::waivers::Waiver;
-use crate::MaintenanceWindow;
+use crate::{Freeze, MaintenanceWindow};
 use domain::RepoPath;
 
 /// Where Stepgate writes.
@@ -39,6 +46,60 @@ pub enum Apply {
     Flux,
     /// Stepgate applies it by server-side apply.
     Direct,
+    /// Somebody's pipeline runs eksctl on it: for clusters of eksctl.
+    Pipeline,
+    /// Stepgate runs eksctl, what the stage is about and nothing else: for clusters of eksctl.
+    Eksctl,
+}
+
+/// Who carries out clusters of Tanzu.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TanzuMode {
+    /// The controllers of a Supervisor.
+    #[default]
+    Front,
+    /// Cluster API, by the objects that Stepgate makes of a `TanzuKubernetesCluster`.
+    Render,
+}
+
+/// Whose machines the rendered objects are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TanzuInfrastructure {
+    /// Cluster API's provider for vSphere, in its supervisor mode.
+    #[default]
+    Vsphere,
+    /// Cluster API's development provider, with machines in memory: for trials.
+    InMemory,
+}
+
+/// How clusters of Tanzu are carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
+pub struct TanzuPolicy {
+    /// By whom.
+    pub mode: TanzuMode,
+    /// On which infrastructure, where Stepgate renders them.
+    pub infrastructure: TanzuInfrastructure,
+    /// Add-ons of an image that others look after: neither applied nor waited for.
+    pub unmanaged: Vec<String>,
+    /// How long a machine may take to come up where Stepgate renders them, before it is made anew.
+    #[serde(serialize_with = "super::duration::serialize")]
+    #[schemars(with = "DurationText")]
+    pub machine_timeout: Duration,
+}
+
+impl Default for TanzuPolicy {
+    fn default() -> Self {
+        Self {
+            mode: TanzuMode::default(),
+            infrastructure: TanzuInfrastructure::default(),
+            unmanaged: Vec::new(),
+            machine_timeout: Duration::from_secs(15 * 60),
+        }
+    }
 }
 
 /// What is asked of the signatures of manifests; the later ones ask for more.
@@ -193,11 +254,27 @@ pub struct EnvironmentPolicy {
     /// Which bundle.
     #[schemars(with = "Option<String>")]
     pub bundle: Option<BundleSelection>,
+    /// Who applies what is committed: `pipeline` or `eksctl`, for clusters of eksctl among others.
+    #[schemars(with = "Option<EksctlApplyText>")]
+    pub apply: Option<Apply>,
+    /// How clusters of Tanzu are carried out.
+    pub tanzu: Option<TanzuPolicy>,
     /// Whether versions may go down.
     pub allow_downgrade: Option<bool>,
+    /// Whether `metadata.forceUpdateVersion` of a cluster of eksctl may override what EKS says.
+    pub allow_forced_update: Option<bool>,
+    /// Whether the control plane of a cluster of EKS may go back a minor while EKS takes it back.
+    pub allow_minor_rollback: Option<bool>,
+    /// Whether Stepgate restarts what runs on old nodes of Fargate, one workload after another.
+    pub restart_fargate: Option<bool>,
+    /// Pods that may be deleted past their budget; levels add up.
+    pub force_drain: Vec<ForceDrain>,
     /// When stages may begin.
     #[schemars(with = "Vec<WindowText>")]
     pub windows: Vec<MaintenanceWindow>,
+    /// Days on which nothing begins; levels add up.
+    #[schemars(with = "Vec<FreezeText>")]
+    pub freezes: Vec<Freeze>,
     /// Values for `${VAR}` in provider manifests.
     #[schemars(with = "BTreeMap<String, ScalarText>")]
     pub variables: BTreeMap<String, String>,
@@ -211,6 +288,8 @@ pub struct EnvironmentPolicy {
     pub delete_data: Vec<DataPattern>,
     /// What checks find and the team lives with for a while.
     pub waivers: Vec<Waiver>,
+    /// What is no drift.
+    pub drift: DriftPolicy,
 }
 
 /// What one cluster has of its own.
@@ -222,8 +301,11 @@ pub struct ClusterPolicy {
     /// The rest is as in an environment; `clusters` stays empty.
     #[schemars(flatten)]
     pub own: EnvironmentPolicy,
-    /// Worker groups in the order of their upgrade; the rest follows as in the specification.
+    /// Worker groups in the order of their upgrade, those of eksctl without their versions too. The rest goes where `others`
+    /// stands, by name; without it, it follows as in the specification.
     pub worker_order: Vec<String>,
+    /// Free addresses of the subnets of a cluster of EKS, where nobody asks AWS.
+    pub addresses: GivenAddresses,
 }
 
 /// `stepgate.yaml`.
@@ -241,14 +323,30 @@ pub struct Policy {
     pub delete_data: Vec<DataPattern>,
     /// What checks find and the team lives with for a while; levels add up.
     pub waivers: Vec<Waiver>,
+    /// What is no drift; levels add up.
+    pub drift: DriftPolicy,
+    /// What the team has to read, or do, before versions, besides what Stepgate knows of them.
+    pub notes: Vec<ReleaseNote>,
+    /// Sidecars that pods ask for, besides those of Vault, Istio and Linkerd.
+    pub injection: Vec<InjectionRule>,
     /// Whether the whole fleet stands still ("stop the line").
     pub paused: bool,
     /// Which bundle clusters follow that do not say; `None` when absent, which means: `bundlesRef` or `eksaVersion` of
     /// the cluster, else the newest.
     #[schemars(with = "Option<String>")]
     pub bundle: Option<BundleSelection>,
+    /// How clusters of Tanzu are carried out.
+    pub tanzu: TanzuPolicy,
     /// Whether versions may go down.
     pub allow_downgrade: bool,
+    /// Whether `metadata.forceUpdateVersion` of clusters of eksctl may override what EKS says.
+    pub allow_forced_update: bool,
+    /// Whether control planes of clusters of EKS may go back a minor while EKS takes them back.
+    pub allow_minor_rollback: bool,
+    /// Whether Stepgate restarts what runs on old nodes of Fargate, one workload after another.
+    pub restart_fargate: bool,
+    /// Pods that may be deleted past their budget while nodes are drained; levels add up.
+    pub force_drain: Vec<ForceDrain>,
     /// For every stage of every cluster.
     #[schemars(flatten)]
     pub settings: StageSettings,
@@ -258,6 +356,9 @@ pub struct Policy {
     /// When stages may begin.
     #[schemars(with = "Vec<WindowText>")]
     pub windows: Vec<MaintenanceWindow>,
+    /// Days on which nothing begins; levels add up.
+    #[schemars(with = "Vec<FreezeText>")]
+    pub freezes: Vec<Freeze>,
     /// Order of clusters; a cluster in no wave goes after all of them.
     pub waves: Vec<Wave>,
     /// Groups of clusters by name.
@@ -278,6 +379,9 @@ pub struct Policy {
     pub variables: BTreeMap<String, String>,
     /// What becomes of provider Secrets with variables.
     pub provider_secrets: ProviderSecrets,
+    /// The repository of a registry that `stepgate upgrader build` pushes to, with the release as tag: nodes that are
+    /// upgraded in place get the image of their release from there.
+    pub upgraders: Option<String>,
     /// Values merged over those of EKS Anywhere for Cilium's chart.
     #[schemars(with = "Option<CiliumText>")]
     pub cilium: Option<Node>,
@@ -295,6 +399,10 @@ pub struct Policy {
     pub backup: BackupPolicy,
     /// Where pull requests are opened for what is proposed, if they are.
     pub forge: Option<ForgePolicy>,
+    /// What is told of rollouts, and by which sinks.
+    pub announce: AnnouncePolicy,
+    /// Which new versions are proposed, if any are.
+    pub updates: Option<UpdatePolicy>,
 }
 
 impl Default for Policy {
@@ -305,12 +413,21 @@ impl Default for Policy {
             signatures: Signatures::Warn,
             delete_data: Vec::new(),
             waivers: Vec::new(),
+            drift: DriftPolicy::default(),
+            notes: Vec::new(),
+            injection: Vec::new(),
             paused: false,
             bundle: None,
+            tanzu: TanzuPolicy::default(),
             allow_downgrade: false,
+            allow_forced_update: false,
+            allow_minor_rollback: false,
+            restart_fargate: false,
+            force_drain: Vec::new(),
             settings: StageSettings::default(),
             stages: BTreeMap::new(),
             windows: Vec::new(),
+            freezes: Vec::new(),
             waves: Vec::new(),
             environments: BTreeMap::new(),
             clusters: BTreeMap::new(),
@@ -319,6 +436,7 @@ impl Default for Policy {
             fetch_allow: Vec::new(),
             variables: BTreeMap::new(),
             provider_secrets: ProviderSecrets::Omit,
+            upgraders: None,
             cilium: None,
             author: Author { name: "Stepgate".to_owned(), email: "stepgate@localhost".to_owned() },
             signing: None,
@@ -330,6 +448,8 @@ impl Default for Policy {
             },
             backup: BackupPolicy::default(),
             forge: None,
+            announce: AnnouncePolicy::default(),
+            updates: None,
             groups: BTreeMap::new(),
             people: BTreeMap::new(),
         }

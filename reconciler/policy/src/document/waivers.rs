@@ -39,11 +39,21 @@ pub enum CheckName {
     Drift,
     /// Manifests are signed by whoever published them.
     Signatures,
+    /// What releases say has to be read, or done, before them is.
+    ReleaseNotes,
+    /// New node groups hold the pods of those that they replace.
+    Capacity,
+    /// Subnets have addresses for the nodes and pods of new node groups.
+    Addresses,
+    /// EKS itself says nothing against the upgrade.
+    EksInsights,
+    /// Cluster API has one extension to ask before it upgrades machines in place.
+    RuntimeExtensions,
 }
 
 impl CheckName {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::Nodes,
         Self::Certificates,
         Self::Webhooks,
@@ -55,6 +65,11 @@ impl CheckName {
         Self::VirtualAddress,
         Self::Drift,
         Self::Signatures,
+        Self::ReleaseNotes,
+        Self::Capacity,
+        Self::Addresses,
+        Self::EksInsights,
+        Self::RuntimeExtensions,
     ];
 
     /// The name, as people write it.
@@ -72,6 +87,11 @@ impl CheckName {
             Self::VirtualAddress => "virtual-address",
             Self::Drift => "drift",
             Self::Signatures => "signatures",
+            Self::ReleaseNotes => "release-notes",
+            Self::Capacity => "capacity",
+            Self::Addresses => "addresses",
+            Self::EksInsights => "eks-insights",
+            Self::RuntimeExtensions => "runtime-extensions",
         }
     }
 
@@ -130,6 +150,12 @@ impl Waiver {
         today > self.expires
     }
 
+    /// Whether everything that it is about, `wider` is about as well, expired or not.
+    #[must_use]
+    pub fn is_within(&self, wider: &Self) -> bool {
+        self.check == wider.check && (wider.object.is_none() || wider.object == self.object)
+    }
+
     /// Whether it is about what this check finds of an object, expired or not.
     #[must_use]
     pub fn is_about(&self, check: CheckName, kind: &str, namespace: Option<&str>, name: &str) -> bool {
@@ -172,7 +198,7 @@ impl Reader<'_> {
                     check.is_some()
                 }
                 "object" => {
-                    object = self.object(value);
+                    object = self.data_pattern(value, "waivers.object");
                     object.is_some()
                 }
                 "reason" => {
@@ -184,7 +210,7 @@ impl Reader<'_> {
                     owner.is_some()
                 }
                 "expires" => {
-                    expires = self.date(value);
+                    expires = self.day(value, "waivers.expires");
                     expires.is_some()
                 }
                 _ => {
@@ -227,28 +253,6 @@ impl Reader<'_> {
                 None
             }
         }
-    }
-
-    fn object(&mut self, node: &Node) -> Option<DataPattern> {
-        let text = self.text(node, "waivers.object")?;
-        match text.parse() {
-            Ok(object) => Some(object),
-            Err(error) => {
-                self.problem(node.span, format!("waivers.object: {error}"), None);
-                None
-            }
-        }
-    }
-
-    fn date(&mut self, node: &Node) -> Option<Date> {
-        let text = self.text(node, "waivers.expires")?;
-        // Only the plain form: a time of day would be another promise.
-        let date = text.parse().ok().filter(|date: &Date| date.to_string() == text);
-        if date.is_none() {
-            let message = format!("waivers.expires: {text:?} is not a valid day; write it as 2026-12-31");
-            self.problem(node.span, message, None);
-        }
-        date
     }
 }
 
@@ -296,7 +300,7 @@ mod tests {
             ),
             (
                 "{check: nothing-like-it, reason: r, expires: 2026-12-31}",
-                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains, etcd, images, virtual-address, drift, signatures",
+                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains, etcd, images, virtual-address, drift, signatures, release-notes, capacity, addresses, eks-insights, runtime-extensions",
             ),
             ("{check: nodes, reason: r, expires: 2026-13-01}", "\"2026-13-01\" is not a valid day"),
             ("{check: nodes, reason: r, expires: tomorrow}", "\"tomorrow\" is not a valid day"),

@@ -3,8 +3,8 @@
 use domain::nearest;
 use yaml::Node;
 
-use super::read::{DAYS, Reader};
-use crate::{MaintenanceWindow, TimeZone, Week, Weekday, WindowDay};
+use super::read::{DAYS, Reader, STAGES};
+use crate::{Freeze, MaintenanceWindow, TimeZone, Week, Weekday, WindowDay};
 
 /// By their numbers of ISO 8601.
 const WEEKDAYS: [Weekday; 7] = [
@@ -25,6 +25,8 @@ const WEEKS: [(&str, Week); 6] = [
     ("fourth", Week::Fourth),
     ("last", Week::Last),
 ];
+
+const WINDOW: [&str; 6] = ["days", "from", "to", "timeZone", "mustFit", "margin"];
 
 /// `monday`, `Last Sunday`.
 fn day(text: &str) -> Option<WindowDay> {
@@ -49,7 +51,7 @@ impl Reader<'_> {
             return windows;
         };
         for item in items {
-            let mut window = MaintenanceWindow { days: Vec::new(), from: 0, to: 0, time_zone: TimeZone::utc() };
+            let mut window = MaintenanceWindow::daily(0, 0, TimeZone::utc());
             let mut is_usable = true;
             for entry in self.mapping(item, "windows").into_iter().flatten() {
                 match entry.key.as_str() {
@@ -67,12 +69,26 @@ impl Reader<'_> {
                     }
                     "from" => window.from = self.time_of_day(&entry.value, "windows.from").unwrap_or(window.from),
                     "to" => window.to = self.time_of_day(&entry.value, "windows.to").unwrap_or(window.to),
-                    "timeZone" => match self.time_zone(&entry.value) {
+                    "timeZone" => match self.time_zone(&entry.value, "windows.timeZone") {
                         Some(zone) => window.time_zone = zone,
                         None => is_usable = false,
                     },
-                    _ => self.unknown(entry, "windows", &["days", "from", "to", "timeZone"]),
+                    // What cannot be read must not let more begin.
+                    "mustFit" => window.must_fit = self.boolean(&entry.value, "windows.mustFit").unwrap_or(true),
+                    "margin" => {
+                        let margin = self.duration(&entry.value, "windows.margin").unwrap_or_default();
+                        window.margin = u32::try_from(margin.as_secs().div_ceil(60)).unwrap_or(u32::MAX);
+                    }
+                    _ => self.unknown(entry, "windows", &WINDOW),
                 }
+            }
+            if window.margin > 0 && !window.must_fit {
+                let hint = "write `mustFit: true` beside it, or leave it out".to_owned();
+                self.problem(item.span, "windows.margin says nothing without mustFit", Some(hint));
+            }
+            if window.must_fit && window.minutes() <= window.margin {
+                let message = "windows.margin leaves nothing of the window: nothing could ever begin";
+                self.problem(item.span, message, Some("write a shorter margin, or a longer window".to_owned()));
             }
             // In a zone that nobody knows it would open at the wrong time; its problem blocks whom it concerns.
             if is_usable {
@@ -82,8 +98,57 @@ impl Reader<'_> {
         windows
     }
 
-    fn time_zone(&mut self, node: &Node) -> Option<TimeZone> {
-        let text = self.text(node, "windows.timeZone")?;
+    /// Days on which nothing begins.
+    pub(super) fn freezes(&mut self, node: &Node) -> Vec<Freeze> {
+        if !node.is_null() && node.as_sequence().is_none() {
+            self.problem(node.span, "freezes must be a list", None);
+        }
+        let items = node.as_sequence().unwrap_or_default();
+        items.iter().filter_map(|item| self.freeze(item)).collect()
+    }
+
+    fn freeze(&mut self, node: &Node) -> Option<Freeze> {
+        let (mut from, mut to, mut reason) = (None, None, None);
+        let (mut time_zone, mut except) = (Some(TimeZone::utc()), Vec::new());
+        for entry in self.mapping(node, "freezes")? {
+            let value = &entry.value;
+            match entry.key.as_str() {
+                "from" => from = self.day(value, "freezes.from"),
+                "to" => to = self.day(value, "freezes.to"),
+                "timeZone" => time_zone = self.time_zone(value, "freezes.timeZone"),
+                "reason" => reason = self.text(value, "freezes.reason"),
+                "except" => {
+                    except = self.texts(value, "freezes.except");
+                    let group = |name: &str| name.strip_prefix("workers/").is_some_and(|group| !group.is_empty());
+                    let known = |name: &str| name == Freeze::ROLLBACK || STAGES.contains(&name) || group(name);
+                    for name in except.iter().filter(|name| !known(name)) {
+                        let hint = nearest(name, &STAGES).map(|name| format!("did you mean {name:?}?"));
+                        self.problem(value.span, format!("freezes.except: {name:?} is not a stage"), hint);
+                    }
+                }
+                _ => self.unknown(entry, "freezes", &["from", "to", "timeZone", "reason", "except"]),
+            }
+        }
+        for (is_there, name, help) in [
+            (from.is_some(), "from", "write its first day: `from: 2026-12-20`"),
+            (to.is_some(), "to", "write its last day: `to: 2027-01-06`"),
+            (reason.is_some(), "reason", "say why: everybody who waits for its end is told"),
+        ] {
+            if !is_there && node.get(name).is_none() {
+                self.problem(node.span, format!("an entry of freezes has no {name}"), Some(help.to_owned()));
+            }
+        }
+        let (from, to) = (from?, to?);
+        if to < from {
+            let message = format!("a freeze that begins on {from} cannot end on {to}");
+            self.problem(node.span, message, Some("write the earlier day as `from`".to_owned()));
+            return None;
+        }
+        Some(Freeze { from, to, time_zone: time_zone?, reason: reason.unwrap_or_default(), except })
+    }
+
+    fn time_zone(&mut self, node: &Node, place: &str) -> Option<TimeZone> {
+        let text = self.text(node, place)?;
         let zone = text.parse::<TimeZone>();
         if zone.is_err() {
             let known = TimeZone::names();

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::check_list::{CheckBox, ticked};
 use super::person::Kinship;
-use super::{ApprovalRules, GivenApproval, Owner, OwningEntry, Person, Roster};
+use super::{ApprovalRules, GivenApproval, GivenTick, Owner, OwningEntry, Person, Roster};
 use domain::PlanDigest;
 
 /// Everything that says whether something is approved.
@@ -19,6 +20,8 @@ pub struct Question<'a> {
     pub plan: &'a PlanDigest,
     /// What people gave.
     pub given: &'a [GivenApproval],
+    /// What people ticked.
+    pub ticks: &'a [GivenTick],
     /// Who wrote what the plan rolls out.
     pub authors: &'a [Person],
     /// The entries of CODEOWNERS that own what is changed, or why they are not known.
@@ -62,6 +65,15 @@ pub enum Missing {
     },
     /// CODEOWNERS cannot be followed.
     UnreadableOwners(String),
+    /// Somebody who ticks a box of the check list.
+    Unticked {
+        /// Its name.
+        name: String,
+        /// What is to be looked at.
+        says: String,
+        /// The group whose members tick it.
+        by: Option<String>,
+    },
     /// Somebody who has not approved the other stages, since there is no way back from this one.
     Separate,
 }
@@ -175,6 +187,13 @@ impl Question<'_> {
         if self.rules.separate && self.one_way && !people.iter().copied().any(|person| apart(&person)) {
             missing.push(Missing::Separate);
         }
+        for known in ticked(&self.rules.check_list, self.ticks, self.plan, self.roster) {
+            let CheckBox { name, says, by } = known.of;
+            missing.extend(by.iter().filter(|group| !self.roster.describes(group)).cloned().map(Missing::UnknownGroup));
+            if known.by.is_none() {
+                missing.push(Missing::Unticked { name: name.clone(), says: says.clone(), by: by.clone() });
+            }
+        }
         missing
     }
 
@@ -237,6 +256,10 @@ impl fmt::Display for Missing {
                 Ok(())
             }
             Self::UnreadableOwners(reason) => write!(formatter, "CODEOWNERS cannot be followed: {reason}"),
+            Self::Unticked { name, says, by } => {
+                let by = by.as_ref().map(|group| format!(" by group {group}")).unwrap_or_default();
+                write!(formatter, "{name} is not ticked{by}: {says}")
+            }
             Self::Separate => formatter.write_str(
                 "there is no way back from this stage: it needs somebody who has approved no other stage of the rollout",
             ),

@@ -3,6 +3,7 @@
 //! Architecture Invariant: what is not known of somebody does not let anything through. A name that may be the author's, a team that nobody
 //! resolves, a file of owners that cannot be read: each is missing, and said so.
 
+mod check_list;
 mod judge;
 mod owners;
 mod person;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use domain::PlanDigest;
 
+pub use check_list::{CheckBox, GivenTick, TickedBox, ticked};
 pub use judge::{Discounted, Missing, Question, Verdict};
 pub use owners::{Owners, OwnersDialect, OwnersError};
 pub use person::{InvalidPerson, Person};
@@ -38,11 +40,21 @@ pub struct ApprovalRules {
     pub author: bool,
     /// Whether a stage without a way back is approved apart from the rest of its rollout, by somebody who has approved none of that.
     pub separate: bool,
+    /// What is ticked before it is approved.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub check_list: Vec<CheckBox>,
 }
 
 impl Default for ApprovalRules {
     fn default() -> Self {
-        Self { minimum: 1, groups: BTreeMap::new(), code_owners: false, author: true, separate: false }
+        Self {
+            minimum: 1,
+            groups: BTreeMap::new(),
+            code_owners: false,
+            author: true,
+            separate: false,
+            check_list: Vec::new(),
+        }
     }
 }
 
@@ -61,7 +73,10 @@ impl ApprovalRules {
             let known = groups.entry(name.clone()).or_default();
             *known = (*known).max(*wanted);
         }
+        let mut check_list = self.check_list.clone();
+        check_list.extend(other.check_list.iter().filter(|it| !self.check_list.contains(it)).cloned());
         Self {
+            check_list,
             minimum: self.minimum.max(other.minimum),
             groups,
             code_owners: self.code_owners || other.code_owners,
@@ -86,6 +101,10 @@ impl fmt::Display for ApprovalRules {
         }
         if self.separate {
             formatter.write_str(", apart where there is no way back")?;
+        }
+        if !self.check_list.is_empty() {
+            let names: Vec<&str> = self.check_list.iter().map(|it| it.name.as_str()).collect();
+            write!(formatter, ", ticked: {}", names.join(" "))?;
         }
         Ok(())
     }

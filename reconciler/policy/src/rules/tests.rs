@@ -15,11 +15,12 @@ fn given(who: &str) -> GivenApproval {
 }
 
 /// A question in a few words.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Scene {
     rules: ApprovalRules,
     roster: Roster,
     given: Vec<GivenApproval>,
+    ticks: Vec<GivenTick>,
     authors: Vec<Person>,
     owners: Vec<OwningEntry>,
     earlier: Vec<Person>,
@@ -45,6 +46,7 @@ impl Scene {
             roster: &self.roster,
             plan: &plan,
             given: &self.given,
+            ticks: &self.ticks,
             authors: &self.authors,
             owners: Ok(&self.owners),
             earlier: &self.earlier,
@@ -137,12 +139,41 @@ fn each_owning_entry_is_heard_and_a_team_is_the_group_of_its_name() {
         roster: &scene.roster,
         plan: &plan,
         given: &scene.given,
+        ticks: &[],
         authors: &[],
         owners: Err(error),
         earlier: &[],
         one_way: false,
     };
     assert_eq!(question.judge().lines(), ["CODEOWNERS cannot be followed: line 3: no owner"]);
+}
+
+#[test]
+fn boxes_are_ticked_by_members_of_their_group_for_this_plan() {
+    let known = |name: &str, by: Option<&str>| CheckBox {
+        name: name.to_owned(),
+        says: "no alert is new".to_owned(),
+        by: by.map(str::to_owned),
+    };
+    let check_list = vec![known("alerts", Some("coordinator")), known("logs", None)];
+    let rules = ApprovalRules { check_list, ..ApprovalRules::default() };
+    assert_eq!(rules.to_string(), "1 approval, ticked: alerts logs");
+    let scene = Scene { rules, ..Scene::default() }.groups(&[("coordinator", &["dave"])]).given(&["alice"]);
+    let tick = |name: &str, who: &str, number: u8| GivenTick {
+        name: name.to_owned(),
+        who: person(who),
+        plan: plan(number),
+        at: None,
+        means: Means::Comment,
+    };
+    let lines = |ticks: &[GivenTick]| Scene { ticks: ticks.to_vec(), ..scene.clone() }.lines();
+    let alerts = "alerts is not ticked by group coordinator: no alert is new";
+    assert_eq!(lines(&[]), [alerts, "logs is not ticked: no alert is new"]);
+    assert_eq!(lines(&[tick("alerts", "alice", 1), tick("logs", "alice", 1)]), [alerts]);
+    assert_eq!(lines(&[tick("alerts", "dave", 2), tick("logs", "alice", 1)]), [alerts], "of another plan");
+    assert_eq!(lines(&[tick("alerts", "dave", 1), tick("logs", "alice", 1)]), [""; 0]);
+    let nobody = Scene { roster: Roster::default(), ..scene.clone() };
+    assert!(nobody.lines().contains(&"group coordinator is not under groups in stepgate.yaml".to_owned()));
 }
 
 #[test]
@@ -177,7 +208,7 @@ fn every_small_world_is_judged_as_it_is_written() {
             let (code_owners, author) = (flags & 1 != 0, flags & 2 != 0);
             let (separate, one_way) = (flags & 4 != 0, flags & 8 != 0);
             let groups = [("group".to_owned(), of_group)].into();
-            let rules = ApprovalRules { minimum, groups, code_owners, author, separate };
+            let rules = ApprovalRules { minimum, groups, code_owners, author, separate, check_list: Vec::new() };
             let mut scene = Scene { rules, owners: entries.clone(), one_way, ..Scene::default() }
                 .groups(&[("group", &["bob", "carol"])]);
             for sets in 0..(8 * 8 * 8) {

@@ -1,9 +1,9 @@
 //! Whether somebody has changed, past git, what the rollout is going to apply anew: that change is lost then.
 
-use policy::CheckName;
+use policy::{CheckName, DriftIgnore};
 
 use super::{Check, CheckFinding, CheckSeverity, FoundObject, Judged};
-use crate::observation::{Drift, DriftKind};
+use crate::observation::{Drift, DriftKind, ObjectReference};
 
 pub(super) const CHECK: Check = Check {
     name: CheckName::Drift,
@@ -20,10 +20,15 @@ const NAMED: usize = 5;
 const INJECTED: &str = "caBundle";
 
 fn judge(judged: &Judged<'_>) -> Vec<CheckFinding> {
-    judged.inspection.drifts.iter().filter_map(of).collect()
+    judged.inspection.drifts.iter().filter_map(|drift| of(drift, &judged.expectation.drift_ignores)).collect()
 }
 
-fn of(drift: &Drift) -> Option<CheckFinding> {
+fn of(drift: &Drift, ignores: &[DriftIgnore]) -> Option<CheckFinding> {
+    let ObjectReference { kind, namespace, name, .. } = &drift.object;
+    let is_ignored = |field: &str, manager: &str| {
+        let object = (kind.as_str(), namespace.as_deref(), name.as_str());
+        field.ends_with(INJECTED) || ignores.iter().any(|ignore| ignore.covers(object, field, manager))
+    };
     let finding = match &drift.kind {
         DriftKind::Gone => {
             let message = "is on the deploy branch and not in the cluster: the rollout makes it anew";
@@ -32,7 +37,7 @@ fn of(drift: &Drift) -> Option<CheckFinding> {
         }
         DriftKind::Changed { fields, manager, at } => {
             let fields: Vec<&str> =
-                fields.iter().map(String::as_str).filter(|field| !field.ends_with(INJECTED)).collect();
+                fields.iter().map(String::as_str).filter(|field| !is_ignored(field, manager)).collect();
             if fields.is_empty() {
                 return None;
             }
@@ -55,16 +60,19 @@ fn of(drift: &Drift) -> Option<CheckFinding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::ObjectReference;
 
     fn said(kind: DriftKind) -> Option<String> {
+        said_but_for(kind, &[])
+    }
+
+    fn said_but_for(kind: DriftKind, ignores: &[DriftIgnore]) -> Option<String> {
         let object = ObjectReference {
             api_version: "apps/v1".to_owned(),
             kind: "Deployment".to_owned(),
             namespace: Some("n".to_owned()),
             name: "d".to_owned(),
         };
-        of(&Drift { object, kind }).map(|finding| finding.to_string())
+        of(&Drift { object, kind }, ignores).map(|finding| finding.to_string())
     }
 
     #[test]
@@ -81,5 +89,34 @@ mod tests {
         let many = said(changed(&["a", "b", "c", "d", "e", "f", "g"])).unwrap();
         assert!(many.contains("a, b, c, d, e, 2 more fields were changed"), "{many}");
         assert!(said(DriftKind::Gone).unwrap().contains("not in the cluster"));
+    }
+
+    #[test]
+    fn what_a_team_ignores_is_not_told_and_the_rest_is() {
+        let ignore = |object: Option<&str>, path: Option<&str>, manager: Option<&str>| DriftIgnore {
+            object: object.map(|object| object.parse().unwrap()),
+            paths: path.map(|path| path.to_owned().try_into().unwrap()).into_iter().collect(),
+            managers: manager.map(str::to_owned).into_iter().collect(),
+        };
+        let drift = || DriftKind::Changed {
+            fields: vec!["spec.replicas".to_owned(), "spec.paused".to_owned()],
+            manager: "kubectl-edit".to_owned(),
+            at: None,
+        };
+        let all = "Deployment n/d: spec.replicas, spec.paused were changed by kubectl-edit";
+        for (rule, expected) in [
+            (ignore(None, Some("/spec/replicas"), None), Some("Deployment n/d: spec.paused was changed")),
+            (ignore(Some("Deployment/n/*"), Some("/spec"), None), None),
+            (ignore(Some("Deployment/other/*"), Some("/spec"), None), Some(all)),
+            (ignore(Some("DaemonSet/n/*"), Some("/spec"), None), Some(all)),
+            (ignore(None, None, Some("kubectl-edit")), None),
+            (ignore(None, Some("/spec"), Some("vpa-updater")), Some(all)),
+        ] {
+            let said = said_but_for(drift(), std::slice::from_ref(&rule));
+            assert_eq!(said.is_some(), expected.is_some(), "{rule:?}");
+            assert!(said.is_none_or(|said| said.starts_with(expected.unwrap())), "{rule:?}");
+        }
+        // What is gone is gone, whoever may write its fields.
+        assert!(said_but_for(DriftKind::Gone, &[ignore(None, Some("/spec"), None)]).is_some());
     }
 }

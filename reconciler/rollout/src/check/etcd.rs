@@ -3,14 +3,14 @@
 //! An external etcd is asked itself. Of one on the machines of the control plane, Cluster API tells the alarms and
 //! the API server the size; nobody tells more from outside, so that no rollout waits for what is not known.
 
-use crate::observation::{EtcdAlarm, EtcdDatabase, Machine};
+use crate::observation::{EtcdAlarm, EtcdDatabase, EtcdDisk, Machine};
 use policy::CheckName;
 
 use super::{Check, CheckFinding, CheckSeverity, FoundObject, Judged};
 
 pub(super) const CHECK: Check = Check {
     name: CheckName::Etcd,
-    looks_at: "etcd: alarms that are raised, and the size of each database against its quota",
+    looks_at: "etcd: alarms that are raised, the size of each database against its quota, and free disk where kubelets tell",
     severity: CheckSeverity::Blocking,
     remedy: "see that etcd's members can be asked from where Stepgate runs, or ask them with etcdctl",
     judge,
@@ -34,6 +34,8 @@ fn judge(judged: &Judged<'_>) -> Vec<CheckFinding> {
     let mut findings: Vec<CheckFinding> = own.filter_map(reported).collect();
     findings.extend(etcd.alarms.iter().map(raised));
     findings.extend(etcd.databases.iter().filter_map(size));
+    let largest = etcd.databases.iter().map(|database| (database.size, database.quota.unwrap_or(database.size))).max();
+    findings.extend(etcd.disks.iter().filter_map(|known| disk(known, largest.unwrap_or_default())));
     findings.extend(etcd.unread.iter().map(CheckFinding::unreadable));
     findings
 }
@@ -106,6 +108,23 @@ fn size(database: &EtcdDatabase) -> Option<CheckFinding> {
     })
 }
 
+/// None where the disk has room for all that the database may grow to, by its size and its quota.
+fn disk(disk: &EtcdDisk, (size, quota): (u64, u64)) -> Option<CheckFinding> {
+    let EtcdDisk { node, available, capacity } = disk;
+    let message =
+        format!("{} of {} are free on the disk that etcd writes to", mebibytes(*available), mebibytes(*capacity));
+    // A new member takes a snapshot, and a defragmentation writes the database anew.
+    let finding = if *available < size {
+        CheckFinding::fail(format!("{message}, less than its database has"))
+    } else if *available < quota.saturating_sub(size) || available.saturating_mul(10) < *capacity {
+        CheckFinding::warn(format!("{message}: it may be full before the rollout ends"))
+    } else {
+        return None;
+    };
+    let object = FoundObject { kind: "Node".to_owned(), namespace: None, name: node.clone() };
+    Some(finding.on(object).remedy("remove old images and logs there, or give the node a larger disk"))
+}
+
 fn room(size: u64, in_use: Option<u64>, quota: u64) -> String {
     let spare = in_use.map_or(0, |used| size.saturating_sub(used));
     let is_enough = spare.saturating_mul(100) / quota.max(1) >= FULL.saturating_sub(FULL_SOON);
@@ -153,6 +172,24 @@ mod tests {
         assert!(full.remedy.unwrap().contains("gives back 1024 MiB"));
         let used = size(&database(2 * GIBIBYTE, Some(2 * GIBIBYTE), quota)).unwrap();
         assert!(used.remedy.unwrap().contains("raise --quota-backend-bytes"));
+    }
+
+    #[test]
+    fn a_disk_has_to_have_room_for_what_the_database_may_grow_to() {
+        let of = |available: u64, capacity: u64| {
+            let known = EtcdDisk { node: "a".to_owned(), available: available << 20, capacity: capacity << 20 };
+            disk(&known, (500 << 20, 2 * GIBIBYTE)).map(|found| (found.status, found.to_string()))
+        };
+        assert_eq!(of(2000, 10_000), None);
+        let (status, text) = of(499, 10_000).unwrap();
+        assert_eq!(status, CheckStatus::Fail);
+        assert_eq!(
+            text,
+            "Node a: 499 MiB of 10000 MiB are free on the disk that etcd writes to, less than its database has"
+        );
+        for (available, capacity) in [(500, 10_000), (1500, 10_000), (1600, 100_000)] {
+            assert_eq!(of(available, capacity).unwrap().0, CheckStatus::Warn, "{available} {capacity}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Whether nodes can pull what the rollout brings: each image at its digest, for the architecture of each node.
 //!
 //! A registry that cannot be asked from here, or asks for a login that only nodes have, is no reason to wait: whoever
-//! may not reach it could never begin. What a registry says that it has not is one to hold.
+//! may not reach it could never begin. What a registry says that it has not is one to hold, and so is a login of
+//! nodes that it refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use policy::CheckName;
 use serde::{Deserialize, Serialize};
 
 use super::{Check, CheckFinding, CheckSeverity, FoundObject, Judged};
-use crate::observation::{ImageState, ObjectReference, UnpulledImage};
+use crate::observation::{ImageReading, ImageState, LoginReading, LoginSource, ObjectReference, UnpulledImage};
 
 pub(super) const CHECK: Check = Check {
     name: CheckName::Images,
@@ -36,9 +37,9 @@ pub struct PlannedImage {
     /// The architectures that its pods are bound to; empty where they may run on any node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
-    /// Whether its pods name Secrets with logins, which are for kubelets alone.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_pull_secrets: bool,
+    /// Where nodes find logins for it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub logins: BTreeSet<LoginSource>,
 }
 
 impl PlannedImage {
@@ -50,16 +51,16 @@ impl PlannedImage {
 
 fn judge(judged: &Judged<'_>) -> Vec<CheckFinding> {
     let planned = &judged.expectation.images;
-    let states: BTreeMap<&str, &ImageState> =
-        judged.inspection.images.iter().map(|known| (known.image.as_str(), &known.state)).collect();
-    let mut unknown: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let readings: BTreeMap<&str, &ImageReading> =
+        judged.inspection.images.iter().map(|known| (known.image.as_str(), known)).collect();
+    let mut unknown: BTreeMap<Unknown, Vec<&str>> = BTreeMap::new();
     let mut later = 0;
     let mut findings = Vec::new();
     for image in planned {
-        match told(image, &states, &judged.inspection.architectures) {
+        match told(image, &readings, &judged.inspection.architectures) {
             Told::Fine => {}
             Told::Finding(finding) => findings.push(finding.on(FoundObject::from(&image.object))),
-            Told::Unknown(reason) => unknown.entry(reason).or_default().push(&image.image),
+            Told::Unknown(why) => unknown.entry(why).or_default().push(&image.image),
             Told::Later => later += 1,
         }
     }
@@ -68,7 +69,7 @@ fn judge(judged: &Judged<'_>) -> Vec<CheckFinding> {
         let message = format!("{later} images of the plan have not been asked for yet");
         findings.push(CheckFinding::unknown(message).remedy(remedy));
     }
-    findings.extend(unknown.iter().map(|(reason, images)| grouped(reason, images)));
+    findings.extend(unknown.iter().map(|(why, images)| grouped(why, images)));
     let of_plan: BTreeSet<&str> = planned.iter().map(|image| image.image.as_str()).collect();
     findings.extend(judged.inspection.unpulled.iter().map(|known| unpulled(known, &of_plan)));
     findings
@@ -78,19 +79,37 @@ fn judge(judged: &Judged<'_>) -> Vec<CheckFinding> {
 enum Told {
     Fine,
     Finding(CheckFinding),
-    Unknown(String),
+    Unknown(Unknown),
     Later,
 }
 
-fn told(image: &PlannedImage, states: &BTreeMap<&str, &ImageState>, nodes: &BTreeSet<String>) -> Told {
+/// Why nobody can tell, and what helps: told once for all images of one reason.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Unknown {
+    reason: String,
+    remedy: String,
+}
+
+impl Unknown {
+    fn of(reason: impl Into<String>) -> Self {
+        let remedy = "list the registry in fetch.allow of stepgate.yaml and log in where Stepgate runs, or look for it \
+                      yourself";
+        Self { reason: reason.into(), remedy: remedy.to_owned() }
+    }
+}
+
+fn told(image: &PlannedImage, readings: &BTreeMap<&str, &ImageReading>, nodes: &BTreeSet<String>) -> Told {
     let place = image.mirror.as_ref().unwrap_or(&image.image);
     let shown = shown(place);
-    let own = states.get(image.image.as_str()).filter(|_| image.mirror.is_some());
-    match states.get(place.as_str()) {
-        None => Told::Unknown("fetch.allow of stepgate.yaml lets no registry be asked".to_owned()),
-        Some(ImageState::NotAsked) => Told::Later,
-        Some(ImageState::Unknown { reason }) => Told::Unknown(reason.clone()),
-        Some(ImageState::Missing { reason }) => match own {
+    let own = readings.get(image.image.as_str()).filter(|_| image.mirror.is_some()).map(|known| &known.state);
+    let Some(reading) = readings.get(place.as_str()) else {
+        return Told::Unknown(Unknown::of("fetch.allow of stepgate.yaml lets no registry be asked"));
+    };
+    match &reading.state {
+        ImageState::NotAsked => Told::Later,
+        ImageState::Unknown { reason } => without_login(&shown, reason, reading.login.as_ref())
+            .unwrap_or_else(|| Told::Unknown(Unknown::of(reason.clone()))),
+        ImageState::Missing { reason } => match own {
             Some(ImageState::Found { .. }) => {
                 let message =
                     format!("the mirror of the nodes has no {shown}: they pull {} instead", self::shown(&image.image));
@@ -98,14 +117,13 @@ fn told(image: &PlannedImage, states: &BTreeMap<&str, &ImageState>, nodes: &BTre
                 Told::Finding(CheckFinding::warn(message).remedy(remedy))
             }
             Some(ImageState::NotAsked) => Told::Later,
-            Some(ImageState::Missing { .. } | ImageState::Unknown { .. }) | None if image.has_pull_secrets => {
-                Told::Unknown(format!("without the login that their pods name: {reason}"))
-            }
             Some(ImageState::Missing { .. } | ImageState::Unknown { .. }) | None => {
-                Told::Finding(CheckFinding::fail(format!("there is no image {shown}: {reason}")))
+                without_login(&shown, reason, reading.login.as_ref()).unwrap_or_else(|| {
+                    Told::Finding(CheckFinding::fail(format!("there is no image {shown}: {reason}")))
+                })
             }
         },
-        Some(ImageState::Found { architectures }) => {
+        ImageState::Found { architectures } => {
             let is_asked = |node: &&String| image.architectures.is_empty() || image.architectures.contains(node);
             let lacking: Vec<&str> = nodes
                 .iter()
@@ -124,6 +142,27 @@ fn told(image: &PlannedImage, states: &BTreeMap<&str, &ImageState>, nodes: &BTre
     }
 }
 
+/// What is said of an image that was not found, where that may be for want of the login that nodes have.
+fn without_login(image: &str, reason: &str, login: Option<&LoginReading>) -> Option<Told> {
+    Some(match login? {
+        LoginReading::Refused { secret } => {
+            let message = format!("the registry refuses the login that nodes have for {image}: {reason}");
+            Told::Finding(CheckFinding::fail(message).remedy(format!("renew the login in Secret {secret}")))
+        }
+        LoginReading::Absent { secret } => {
+            let message =
+                format!("image {image} takes a login, and there is no Secret {secret}, which nodes take it from");
+            let remedy = "make that Secret, or see that nodes have a login of their own for the registry";
+            Told::Finding(CheckFinding::warn(message).remedy(remedy))
+        }
+        LoginReading::Unread { reason: unread, remedy } => {
+            let reason = format!("without the login that its pods have: {reason}; {unread}");
+            Told::Unknown(Unknown { reason, remedy: remedy.clone() })
+        }
+        LoginReading::Used { .. } | LoginReading::Lacking => return None,
+    })
+}
+
 /// The image without a login: no reference has one, and what somebody has written may.
 fn shown(image: &str) -> String {
     match image.rsplit_once('@') {
@@ -135,16 +174,14 @@ fn shown(image: &str) -> String {
     }
 }
 
-fn grouped(reason: &str, images: &[&str]) -> CheckFinding {
+fn grouped(why: &Unknown, images: &[&str]) -> CheckFinding {
     let mut named: Vec<String> = images.iter().take(NAMED).map(|image| shown(image)).collect();
     let more = images.len().saturating_sub(NAMED);
     if more > 0 {
         named.push(format!("{more} more"));
     }
-    let message = format!("whether there are {} is not known: {reason}", named.join(", "));
-    let remedy =
-        "list the registry in fetch.allow of stepgate.yaml and log in where Stepgate runs, or look for it yourself";
-    CheckFinding::unreadable(message).remedy(remedy)
+    let message = format!("whether there are {} is not known: {}", named.join(", "), why.reason);
+    CheckFinding::unreadable(message).remedy(why.remedy.as_str())
 }
 
 /// The plan brings it to more nodes where it is one of the plan's.
@@ -181,7 +218,7 @@ mod tests {
             },
             mirror: None,
             architectures: Vec::new(),
-            has_pull_secrets: false,
+            logins: BTreeSet::new(),
         }
     }
 
@@ -195,12 +232,27 @@ mod tests {
 
     /// `fail: …`, `unknown: …`, or nothing.
     fn said(image: &PlannedImage, states: &[(&str, ImageState)], nodes: &[&str]) -> String {
-        let states = states.iter().map(|(image, state)| (*image, state)).collect();
+        let states = states.iter().map(|(image, state)| (*image, state.clone(), None)).collect();
+        said_of_logins(image, states, nodes)
+    }
+
+    fn said_of_logins(
+        image: &PlannedImage,
+        states: Vec<(&str, ImageState, Option<LoginReading>)>,
+        nodes: &[&str],
+    ) -> String {
+        let reading = |(image, state, login): (&str, ImageState, Option<LoginReading>)| ImageReading {
+            image: image.to_owned(),
+            state,
+            login,
+        };
+        let readings: Vec<ImageReading> = states.into_iter().map(reading).collect();
+        let readings = readings.iter().map(|known| (known.image.as_str(), known)).collect();
         let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
-        match told(image, &states, &nodes) {
+        match told(image, &readings, &nodes) {
             Told::Fine => String::new(),
             Told::Finding(finding) => format!("{}: {}", finding.status, finding.message),
-            Told::Unknown(reason) => format!("unknown: {reason}"),
+            Told::Unknown(why) => format!("unknown: {}", why.reason),
             Told::Later => "later".to_owned(),
         }
     }
@@ -219,8 +271,29 @@ mod tests {
         assert_eq!(said(&planned(), &[], &nodes), "unknown: fetch.allow of stepgate.yaml lets no registry be asked");
         let bound = PlannedImage { architectures: vec!["amd64".to_owned()], ..planned() };
         assert_eq!(said(&bound, &[(image, found(&["amd64"]))], &nodes), "");
-        let secret = PlannedImage { has_pull_secrets: true, ..planned() };
-        assert!(said(&secret, &[(image, missing())], &nodes).starts_with("unknown: without the login"));
+    }
+
+    #[test]
+    fn what_became_of_a_login_decides_what_a_missing_image_means() {
+        let (image, secret) = ("a.example/x:1", || "n/login".to_owned());
+        let of = |state: ImageState, login: LoginReading| {
+            said_of_logins(&planned(), vec![(image, state, Some(login))], &["amd64"])
+        };
+        let unknown = || ImageState::Unknown { reason: "401".to_owned() };
+        let unread = LoginReading::Unread { reason: "forbidden".to_owned(), remedy: "grant it".to_owned() };
+        for state in [missing(), unknown()] {
+            let said = of(state, unread.clone());
+            assert!(said.starts_with("unknown: without the login") && said.ends_with("; forbidden"), "{said}");
+        }
+        let said = of(unknown(), LoginReading::Refused { secret: secret() });
+        assert_eq!(said, format!("fail: the registry refuses the login that nodes have for {image}: 401"));
+        let said = of(unknown(), LoginReading::Absent { secret: secret() });
+        assert!(said.starts_with("warn: ") && said.contains("there is no Secret n/login"), "{said}");
+        assert_eq!(of(unknown(), LoginReading::Lacking), "unknown: 401");
+        for login in [LoginReading::Lacking, LoginReading::Used { secret: secret() }] {
+            assert_eq!(of(missing(), login), format!("fail: there is no image {image}: 404"));
+        }
+        assert_eq!(of(found(&["amd64"]), LoginReading::Used { secret: secret() }), "");
     }
 
     #[test]
@@ -265,13 +338,13 @@ mod tests {
             (format!("r.example.com/a:v1@{digest}"), format!("r.example.com/a:v1@{digest}")),
         ] {
             assert_eq!(shown(&image), expected);
-            assert!(grouped("silent", &[image.as_str()]).message.contains(&expected));
+            assert!(grouped(&Unknown::of("silent"), &[image.as_str()]).message.contains(&expected));
         }
     }
 
     #[test]
     fn images_of_one_reason_are_told_at_once_and_hold_nothing() {
-        let finding = grouped("silent", &["a", "b", "c", "d", "e"]);
+        let finding = grouped(&Unknown::of("silent"), &["a", "b", "c", "d", "e"]);
         assert!(finding.is_advisory && finding.status == CheckStatus::Unknown);
         assert_eq!(finding.message, "whether there are a, b, c, 2 more is not known: silent");
     }

@@ -8,17 +8,22 @@
 //! could not read is unknown: never well.
 
 mod address;
+mod addresses;
+mod capacity;
 mod certificates;
 mod definitions;
 mod drains;
 mod drift;
+mod eks_insights;
 mod etcd;
 mod finding;
 mod images;
 mod narrowing;
 mod nodes;
+mod release_notes;
 mod removals;
 mod removed_apis;
+mod runtime_extensions;
 mod signatures;
 mod webhooks;
 
@@ -36,10 +41,12 @@ pub use definitions::NAMED_OBJECTS;
 pub use finding::{CheckFinding, CheckStatus, FoundObject};
 pub use images::PlannedImage;
 pub use narrowing::{Bound, DefinitionChange, FieldStep, NarrowedVersion, Narrowing, Requirement, Violation};
+pub use release_notes::ToldNote;
 pub use removals::{
     ApiComponent, ApiFinding, ApiRemoval, ApiStanding, ApiTargets, REMOVALS, Release, minor_of, removal_of, standing,
 };
 pub use removed_apis::{RemovedApis, told as told_of_api_use};
+pub(crate) use runtime_extensions::{KIND as EXTENSION_CONFIG, RIVALS_REMEDY, told_of_rivals};
 pub use signatures::UnprovenManifest;
 
 /// Whether what a check finds holds a rollout.
@@ -97,6 +104,11 @@ pub const CHECKS: &[Check] = &[
     address::CHECK,
     drift::CHECK,
     signatures::CHECK,
+    release_notes::CHECK,
+    capacity::CHECK,
+    addresses::CHECK,
+    eks_insights::CHECK,
+    runtime_extensions::CHECK,
 ];
 
 /// What a check judges.
@@ -173,6 +185,10 @@ fn outcome(check: &Check, expectation: &ChecksExpectation, observation: &Observa
     let waiver = |finding: &CheckFinding| waiver(check.name, finding, &expectation.waivers, today);
     let (waived, mut findings): (Vec<_>, Vec<_>) = found.into_iter().partition(|finding| waiver(finding).is_some());
     let waived = waived.into_iter().filter_map(|finding| waiver(&finding).map(|waiver| (finding, waiver))).collect();
+    for finding in &mut findings {
+        let to_come = self::waiver(check.name, finding, &expectation.waivers_to_come, today);
+        finding.remedy = to_come.map(|waiver| not_yet(&waiver)).or(finding.remedy.take());
+    }
     findings.extend(expired(check.name, &expectation.waivers, today));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.status));
     let status = findings.first().map_or(CheckStatus::Pass, |finding| finding.status);
@@ -203,6 +219,15 @@ fn waiver(check: CheckName, finding: &CheckFinding, waivers: &[Waiver], today: D
     let counts = |waiver: &&Waiver| waiver.is_about(check, kind, namespace, name) && !waiver.has_expired(today);
     let can_be_waived = finding.status != CheckStatus::Unknown && check.can_be_waived();
     waivers.iter().filter(|_| can_be_waived).find(counts).cloned()
+}
+
+/// What helps where a waiver was pushed, and its finding still counts: nobody waives what the same push brings.
+fn not_yet(waiver: &Waiver) -> String {
+    let Waiver { reason, .. } = waiver;
+    format!(
+        "the waiver for it ({reason}) was pushed since the cluster was committed last: it counts once a rollout has \
+         ended with it, or whoever runs Stepgate takes the commit that holds it by `--trust-policy COMMIT`"
+    )
 }
 
 /// Waivers that count for nothing any more.

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::waiver as waiver_that_counts;
 use super::*;
 use crate::observation::{
     AdmissionWebhook, ApiUse, ApiUseKind, Certificate, ConditionStatus, CustomResourceDefinition, Machine, Node,
@@ -21,6 +22,8 @@ fn node(name: &str) -> Node {
         control_plane: false,
         kubelet_version: None,
         release: None,
+        origin: None,
+        unschedulable_since: None,
     }
 }
 
@@ -81,6 +84,70 @@ fn what_was_not_read_is_unknown_to_every_check() {
     let mut without_nodes = observation();
     without_nodes.unread.insert("Node".to_owned(), "forbidden".to_owned());
     assert!(of(CheckName::Nodes, &without_nodes, Vec::new()).waits());
+}
+
+#[test]
+fn a_finding_whose_waiver_does_not_count_yet_says_when_it_will() {
+    let mut seen = observation();
+    seen.nodes[0].unschedulable = true;
+    let of_nodes = |to_come: Vec<Waiver>| {
+        let expectation = ChecksExpectation { waivers_to_come: to_come, ..expectation(Vec::new()) };
+        let outcome = outcomes(&expectation, &seen).into_iter().find(|outcome| outcome.check == CheckName::Nodes);
+        let outcome = outcome.unwrap();
+        assert_eq!((outcome.status, outcome.waived.len()), (CheckStatus::Warn, 0));
+        outcome.findings[0].remedy.clone().unwrap()
+    };
+    let pushed = of_nodes(vec![waiver(CheckName::Nodes, Some("Node/a"), "2026-12-31")]);
+    assert!(pushed.contains("its disk is replaced") && pushed.contains("--trust-policy COMMIT"), "{pushed}");
+    for other in [waiver(CheckName::Drains, None, "2026-12-31"), waiver(CheckName::Nodes, None, "2026-02-28")] {
+        assert!(of_nodes(vec![other]).starts_with("kubectl uncordon a"));
+    }
+}
+
+#[test]
+fn every_check_but_signatures_can_be_waived_with_reason_owner_and_last_day() {
+    let problem = |message: &str| CheckFinding::fail(message).on(FoundObject::from(&reference("Node", "a")));
+    for check in CHECKS {
+        let text = format!(
+            "waivers: [{{check: {}, object: Node/a, reason: r, owner: team, expires: 2026-12-31}}]\n",
+            check.name
+        );
+        let path = domain::RepoPath::new("stepgate.yaml").unwrap();
+        let (policy, problems) = policy::read_policy(&path, text.as_bytes());
+        let given = policy.waivers("mgmt");
+        let found = waiver_of(check.name, &problem("is broken"), &given);
+        if check.name == CheckName::Signatures {
+            assert!(problems[0].message.contains("signatures cannot be waived"), "{problems:?}");
+            assert_eq!(found, None);
+            continue;
+        }
+        assert_eq!(problems, [], "{}", check.name);
+        assert_eq!(found.unwrap().to_string(), "waived until 2026-12-31 by team: r", "{}", check.name);
+        let unknown = CheckFinding { status: CheckStatus::Unknown, ..problem("was not read") };
+        assert_eq!(waiver_of(check.name, &unknown, &given), None, "{}", check.name);
+
+        // What is not whole waives nothing, and says what is missing; what has ended says so.
+        for (change, expected) in [
+            (("reason: r, ", ""), "a waiver has no reason"),
+            ((", expires: 2026-12-31", ""), "a waiver has no expires"),
+            ((check.name.as_str(), "chekc"), "\"chekc\" is not the name of a check"),
+        ] {
+            let broken = text.replace(change.0, change.1);
+            let (policy, problems) = policy::read_policy(&path, broken.as_bytes());
+            assert_eq!(policy.waivers("mgmt"), []);
+            let is_told = problems.iter().any(|problem| problem.message.contains(expected) && problem.line == Some(1));
+            assert!(is_told, "{}: {problems:?}", check.name);
+        }
+        let ended = Waiver { expires: "2026-02-28".parse().unwrap(), ..given[0].clone() };
+        let outcome = of(check.name, &observation(), vec![ended]);
+        assert_eq!(outcome.status, CheckStatus::Warn);
+        let line = outcome.line();
+        assert!(line.contains("the waiver of Node/a ended on 2026-02-28 and counts for nothing"), "{line}");
+    }
+}
+
+fn waiver_of(check: CheckName, finding: &CheckFinding, waivers: &[Waiver]) -> Option<Waiver> {
+    waiver_that_counts(check, finding, waivers, now().to_zoned(TimeZone::UTC).date())
 }
 
 #[test]
@@ -294,12 +361,12 @@ fn an_address_that_no_new_node_could_show_is_said_before_anything_rolls() {
     use crate::observation::{Pod, VirtualAddress};
 
     let with = |kube_vip: bool, lease: &str| ChecksExpectation {
-        address: Some(ControlPlaneAddress {
+        address: Some(Box::new(ControlPlaneAddress {
             namespace: "eksa-system".to_owned(),
             cluster: "prod".to_owned(),
             kube_vip,
             lease: Some(lease.to_owned()),
-        }),
+        })),
         ..expectation(Vec::new())
     };
     let machine = |name: &str| Machine {

@@ -131,7 +131,11 @@ pub(super) fn check_declared(
         findings.fail(Reason::on(&subject, "is being deleted").field("metadata.deletionTimestamp").help(&help));
     }
     if control_plane.paused {
-        let help = format!("kubectl annotate {kind} {name} -n {namespace} cluster.x-k8s.io/paused-");
+        let help = match control_plane.paused_in_place {
+            // Unpaused by hand, it would replace its machines.
+            true => format!("kubectl get controlplanekubeadmupgrades,nodekubeadmupgrades -n {namespace}"),
+            false => format!("kubectl annotate {kind} {name} -n {namespace} cluster.x-k8s.io/paused-"),
+        };
         findings.paused(
             &subject,
             "metadata.annotations[cluster.x-k8s.io/paused]",

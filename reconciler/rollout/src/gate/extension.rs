@@ -55,7 +55,7 @@ pub(super) fn check_absent(reference: &ObjectReference, observation: &Observatio
 }
 
 /// The entry of an object that was asked for; an object that was not asked for is unknown, neither there nor gone.
-fn presence<'a>(
+pub(super) fn presence<'a>(
     reference: &ObjectReference,
     observation: &'a Observation,
     findings: &mut Findings,

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
+use jiff::Timestamp;
+
 use crate::observation::{Condition, ConditionStatus, Observation};
 use crate::verdict::{Fact, GateVerdict, Reason};
 use domain::CommitId;
@@ -15,6 +17,8 @@ const SPELLED_OUT: usize = 4;
 enum Rank {
     /// Something has failed.
     Failing,
+    /// Something is being done, and says how far it is.
+    Underway,
     /// Something is not there yet.
     Missing,
     /// Something waits for something else.
@@ -31,6 +35,8 @@ pub(super) struct Findings {
     waits: Vec<(Rank, Reason)>,
     fails: Vec<Reason>,
     applied_revision: Option<CommitId>,
+    /// When what is waited for is over by itself.
+    until: Option<Timestamp>,
     proves_nothing: bool,
     /// Whether Flux has not even tried the stage's commit: what has failed then is what was there before.
     untried: bool,
@@ -54,7 +60,12 @@ impl Findings {
 
     /// Notes a fact that evidence will name.
     pub(super) fn fact(&mut self, object: impl Into<String>, seen: impl Into<String>) {
-        self.facts.push(Fact { object: object.into(), seen: seen.into() });
+        self.facts.push(Fact::new(object, seen));
+    }
+
+    /// Notes what was done to a node, and how long it took.
+    pub(super) fn timed_fact(&mut self, object: impl Into<String>, seen: impl Into<String>, seconds: Option<u64>) {
+        self.facts.push(Fact { seconds, ..Fact::new(object, seen) });
     }
 
     /// Notes a value that has to stay the same from read to read.
@@ -69,6 +80,11 @@ impl Findings {
     /// Waits for something that has failed, and may be put right.
     pub(super) fn failing(&mut self, reason: Reason) {
         self.waits.push((Rank::Failing, reason));
+    }
+
+    /// Waits for something that is being done, and says how far it is.
+    pub(super) fn underway(&mut self, reason: Reason) {
+        self.waits.push((Rank::Underway, reason));
     }
 
     /// Waits for something that itself waits for something else.
@@ -88,6 +104,11 @@ impl Findings {
     /// Notes the revision that Flux has applied.
     pub(super) fn applied(&mut self, revision: &CommitId) {
         self.applied_revision = Some(revision.clone());
+    }
+
+    /// Notes that something that is waited for has its own time.
+    pub(super) fn until(&mut self, end: Timestamp) {
+        self.until = Some(self.until.map_or(end, |known| known.min(end)));
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -122,7 +143,7 @@ impl Findings {
         if left > 0 {
             reason = reason.and(Reason::new(format!("and {left} more")));
         }
-        Err(Box::new(GateVerdict::Wait { reason, until: None }))
+        Err(Box::new(GateVerdict::Wait { reason, until: self.until }))
     }
 
     /// Waits if a kind could not be read; says whether it could.

@@ -20,7 +20,7 @@ use domain::RolloutId;
 use policy::ControlPlaneGate;
 
 use super::findings::{Findings, object};
-use super::{TOLERATED_SKEW, control_plane, etcd, extension, flux, leftovers, workers};
+use super::{TOLERATED_SKEW, api_errors, control_plane, etcd, extension, flux, leftovers, sidecars, workers};
 
 /// Nodes are ready, and control plane, worker groups, etcd and Flux are settled at whatever they declare.
 pub(super) fn check_cluster(cluster: Option<&str>, observation: &Observation, findings: &mut Findings) {
@@ -223,6 +223,8 @@ pub(super) fn check_verified(expectation: &VerifiedExpectation, observation: &Ob
     }
     if let Some(before) = &expectation.before {
         check_before(before, observation, findings);
+        sidecars::check_before(before, observation, findings);
+        api_errors::check(before, observation, findings);
         leftovers::check(expectation.cluster.as_deref(), before, observation, findings);
     }
     let Some(expected) = &expectation.version else { return };

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use bundles::KubernetesVersion;
 
 use crate::before::Before;
-use crate::observation::{BRAKE, DELETE_FIRST, Machine, Observation};
+use crate::observation::{BRAKE, DELETE_FIRST, Machine, ObjectReference, Observation, TanzuCluster};
 use crate::verdict::Reason;
 
+use super::eks;
 use super::findings::{Findings, object};
 
 /// Something that belongs to nothing.
@@ -22,7 +23,8 @@ struct Stray {
 
 /// What belongs to nothing, in order; none where too little was read to tell.
 pub(crate) fn names(observation: &Observation) -> Option<Vec<String>> {
-    strays(observation).map(|strays| strays.into_iter().map(|stray| stray.subject).collect())
+    let names = |strays: Vec<Stray>| strays.into_iter().map(|stray| stray.subject).collect();
+    strays(observation).map(names).or_else(|| eks::strays(observation))
 }
 
 /// Waits for what belongs to nothing and did not do so before, and for marks of ours.
@@ -30,6 +32,7 @@ pub(super) fn check(cluster: Option<&str>, before: &Before, observation: &Observ
     for mark in marks(cluster, observation) {
         findings.wait(Reason::on(mark.subject, mark.message).help(mark.help));
     }
+    orphans(observation, findings);
     let (Some(known), Some(strays)) = (&before.strays, strays(observation)) else { return };
     for stray in strays {
         if known.contains(&stray.subject) {
@@ -37,6 +40,16 @@ pub(super) fn check(cluster: Option<&str>, before: &Before, observation: &Observ
         } else {
             findings.wait(Reason::on(stray.subject, stray.message).help(stray.help));
         }
+    }
+}
+
+/// Tells of templates that nothing names any more. EKS Anywhere leaves its own behind at every upgrade, and what git holds and
+/// holds no more is waited for as what the rollout takes away: so nothing waits for these.
+fn orphans(observation: &Observation, findings: &mut Findings) {
+    for template in observation.templates.iter().flat_map(|read| &read.orphaned) {
+        let ObjectReference { kind, namespace, name, .. } = template;
+        let seen = "was named before the rollout, and nothing of the cluster names it any more: delete it where no other cluster needs it";
+        findings.fact(object(kind, namespace.as_deref().unwrap_or_default(), name), seen);
     }
 }
 
@@ -104,7 +117,14 @@ fn machines(observation: &Observation) -> impl Iterator<Item = Stray> {
         let owner = machine.owner.as_deref();
         machine.pool.is_some() || owner.is_some_and(|owner| owners.contains(&(machine.namespace.as_str(), owner)))
     };
-    observation.machines.iter().filter(move |machine| !has_owner(machine)).map(|machine| Stray {
+    // A Supervisor keeps the owners of its machines to itself; what it leaves behind is told by nodes and by its own gates.
+    let of_supervisor = |machine: &&Machine| {
+        let is_it = |known: &TanzuCluster| known.namespace == machine.namespace && known.name == machine.cluster;
+        observation.tanzu_clusters.iter().any(is_it)
+    };
+    let without_owner =
+        observation.machines.iter().filter(move |machine| !has_owner(machine) && !of_supervisor(machine));
+    without_owner.map(|machine| Stray {
         subject: object("Machine", &machine.namespace, &machine.name),
         message: "belongs to no control plane, worker group or etcd cluster any more".to_owned(),
         help: format!("kubectl describe machine {} -n {}", machine.name, machine.namespace),

@@ -228,7 +228,7 @@ fn kubeadm<'a>(expectation: &ControlPlaneExpectation, observation: &'a Observati
 }
 
 /// Whether a machine is to be replaced: as its owner says, or as it differs from it.
-pub(super) fn is_outdated(machine: &Machine, control_plane: &ControlPlane) -> bool {
+pub(crate) fn is_outdated(machine: &Machine, control_plane: &ControlPlane) -> bool {
     let is_told = machine.conditions.get("UpToDate").is_some_and(|told| told.status == ConditionStatus::False);
     let is_of_another_version = machine.spec_version.as_deref() != Some(control_plane.spec_version.as_str());
     let templates = machine.infrastructure_template.as_ref().zip(control_plane.infrastructure_template.as_ref());

@@ -3,21 +3,35 @@
 //! Architecture Invariant: a gate passes only for its own commit, on objects whose status was computed from their current generation, on running
 //! images of the rendered digest, over at least two confirmed reads.
 
+mod addons;
+mod api_errors;
+pub(crate) mod attempts;
 mod checks;
 mod contract;
 mod control_plane;
+mod drain;
+mod eks;
 mod eks_anywhere;
+mod eks_aws;
+mod eks_leftovers;
+mod eks_updates;
 mod etcd;
 mod extension;
+mod fargate;
 mod findings;
 mod first_node;
 mod flux;
 mod health;
+mod in_place;
 pub(crate) mod leftovers;
 mod machine_order;
 mod machine_pool;
 mod machines;
+mod rendered;
 mod replay;
+pub(crate) mod secrets;
+mod sidecars;
+mod tanzu;
 mod topology;
 mod workers;
 mod workload;
@@ -34,11 +48,15 @@ use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
 use domain::RolloutId;
 use policy::StagePolicy;
 
+pub use attempts::used_up;
 pub(crate) use control_plane::is_same_host;
+pub use drain::kept_nodes;
 pub(crate) use etcd::no_way_back;
 use findings::Findings;
+pub(crate) use machine_order::is_outdated;
 pub use machine_order::{MachineOrder, MarkChange, MarkKind, RunningOrder, machine_order};
 pub use replay::{control_plane_gate, workers_gate};
+pub use tanzu::{UnaskedRollout, unasked_rollout};
 
 /// How far a reading may lie ahead of the clock before the clocks count as skewed.
 const TOLERATED_SKEW: SignedDuration = SignedDuration::from_secs(5);
@@ -253,10 +271,7 @@ impl Gate<'_> {
             findings.proves_nothing();
             return findings;
         }
-        if self.binding.is_some()
-            && !self.stage.is_without_commit()
-            && !self.expectations.iter().any(|expectation| matches!(expectation, Expectation::Flux { .. }))
-        {
+        if self.binding.is_some() && !self.stage.is_without_commit() && !crate::plan::is_bound(self.expectations) {
             findings.wait(
                 Reason::new("no expectation ties this gate to its commit")
                     .help("render a Flux Kustomization for the component"),
@@ -265,6 +280,12 @@ impl Gate<'_> {
         extension::check_taken(observation, &mut findings);
         for expectation in self.expectations {
             self.check(expectation, observation, &mut findings);
+        }
+        if self.expectations.iter().any(Expectation::rolls_nodes) {
+            let committed_at = self.binding.map(|binding| binding.committed_at);
+            drain::check(observation, committed_at, &mut findings);
+            in_place::check(observation, committed_at, &mut findings);
+            in_place::check_rivals(observation, &mut findings);
         }
         findings
     }
@@ -317,6 +338,7 @@ impl Gate<'_> {
         match expectation {
             Expectation::ClusterHealthy { cluster } => health::check_cluster(cluster.as_deref(), observation, findings),
             Expectation::Surveyed => health::check_survey(observation, findings),
+            Expectation::SidecarsRead { .. } => sidecars::check_read(observation, findings),
             Expectation::Checks(expectation) => checks::check(expectation, observation, findings),
             Expectation::BackupTaken { maximum_age } => {
                 health::check_backup(self.rollout, *maximum_age, observation, findings);
@@ -343,6 +365,27 @@ impl Gate<'_> {
             Expectation::Etcd(expectation) => etcd::check(expectation, observation, findings),
             Expectation::ControlPlane(expectation) => control_plane::check(expectation, observation, findings),
             Expectation::Workers(expectation) => workers::check(expectation, observation, findings),
+            Expectation::WorkersGone { namespace, cluster, group } => {
+                workers::check_gone(namespace, cluster, group, observation, findings);
+            }
+            Expectation::Eks(expectation) => eks::check(expectation, observation, findings),
+            Expectation::Tanzu(expectation) => tanzu::check(expectation, observation, findings),
+            Expectation::Secrets(expectation) => secrets::check(expectation, observation, findings),
+            Expectation::RenderedSettled { namespace, cluster } => {
+                rendered::check_settled((namespace, cluster), observation, findings);
+            }
+            Expectation::Attempts(expectation) => {
+                let (rollout, stage) = (self.rollout, self.stage);
+                let trying =
+                    attempts::Trying { cluster: self.cluster, expectation, rollout, stage, since: committed_at };
+                attempts::check(trying, observation, findings);
+            }
+            Expectation::AddonsApplied(expectation) => {
+                addons::check_applied(expectation, self.binding, observation, findings);
+            }
+            Expectation::PodsOnNewNodes { namespace, name, release } => {
+                addons::check_pods((namespace, name), release, observation, findings);
+            }
             Expectation::Verified(expectation) => health::check_verified(expectation, observation, findings),
         }
     }

@@ -12,6 +12,7 @@ use crate::observation::{
     ConditionStatus, ControlPlane, ControlPlaneKind, Machine, MachineDeployment, MachinePool, Observation,
 };
 use crate::verdict::Reason;
+use domain::GroupName;
 
 use super::contract;
 use super::findings::{Findings, object};
@@ -74,6 +75,59 @@ pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation,
     }
     for pool in pools {
         machine_pool::check(pool, expectation, version, observation, findings);
+    }
+}
+
+/// A group that goes is gone with its last machine: what is deleted in the background may leave those for a while.
+pub(super) fn check_gone(
+    namespace: &str,
+    cluster: &str,
+    group: &GroupName,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    let kinds = ["MachineDeployment", "MachinePool", "MachineSet", "Machine"];
+    if !kinds.iter().all(|kind| findings.was_read(kind, observation)) {
+        return;
+    }
+    // Its object bears its name, for EKS Anywhere behind that of the cluster.
+    let names = [group.to_string(), format!("{cluster}-{group}")];
+    let is_of_group = |owner: Option<&String>| owner.is_some_and(|owner| names.contains(owner));
+    let is_beside = |other: &str, of: &str| other == namespace && of == cluster;
+    // Where its object is one of the specification, nobody else deletes it; of others, their controller does.
+    let help = |kind: &str, name: &str, is_deleted: bool| match name == group.as_str() && !is_deleted {
+        true => format!("kubectl delete {kind} {name} -n {namespace}"),
+        false => format!("kubectl get machines -n {namespace} -l cluster.x-k8s.io/cluster-name={cluster}"),
+    };
+    let deployments = observation
+        .machine_deployments
+        .iter()
+        .filter(|known| is_beside(&known.namespace, &known.cluster) && known.group.as_ref() == Some(group))
+        .map(|known| {
+            (
+                object("MachineDeployment", &known.namespace, &known.name),
+                help("machinedeployment", &known.name, known.deleting),
+            )
+        });
+    let pools = observation
+        .machine_pools
+        .iter()
+        .filter(|known| is_beside(&known.namespace, &known.cluster) && known.group.as_ref() == Some(group))
+        .map(|known| {
+            (object("MachinePool", &known.namespace, &known.name), help("machinepool", &known.name, known.deleting))
+        });
+    let machines = observation
+        .machines
+        .iter()
+        .filter(|known| is_beside(&known.namespace, &known.cluster) && !known.control_plane)
+        .filter(|known| is_of_group(known.owner.as_ref()) || is_of_group(known.pool.as_ref()))
+        .map(|known| (object("Machine", &known.namespace, &known.name), help("machine", &known.name, true)));
+    let left: Vec<(String, String)> = deployments.chain(pools).chain(machines).collect();
+    for (subject, help) in &left {
+        findings.wait(Reason::on(subject, "still there, though its worker group goes").help(help));
+    }
+    if left.is_empty() {
+        findings.fact(format!("worker group {group} of cluster {cluster}"), "gone");
     }
 }
 
@@ -148,9 +202,13 @@ fn check_machine_deployment(
         findings.fail(Reason::on(&subject, "is being deleted").field("metadata.deletionTimestamp").help(&help));
     }
     if deployment.paused {
-        let help = format!(
-            "kubectl patch machinedeployment {name} -n {namespace} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
-        );
+        let help = match deployment.paused_in_place {
+            // Unpaused by hand, it would replace its machines.
+            true => format!("kubectl get workerskubeadmupgrades,nodekubeadmupgrades -n {namespace}"),
+            false => format!(
+                "kubectl patch machinedeployment {name} -n {namespace} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
+            ),
+        };
         findings.paused(&subject, "spec.paused", deployment.generation, deployment.observed_generation, help);
     }
     machines::check_declared(

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, ControlPlaneReference, EtcdMembership, Marked};
+use super::{
+    Attempts, Condition, ControlPlaneReference, EtcdMembership, Hold, MachineHardware, Marked, ObjectReference,
+};
 use domain::GroupName;
 
 /// A MachineDeployment.
@@ -23,6 +25,9 @@ pub struct MachineDeployment {
     /// Worker group it carries: EKS-A's group, the topology's name, or its own name; none where none is a valid group name.
     #[serde(default)]
     pub group: Option<GroupName>,
+    /// The rollout that changed it last, as we have written on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<String>,
     /// `metadata.generation`.
     pub generation: i64,
     /// `status.observedGeneration`.
@@ -31,6 +36,9 @@ pub struct MachineDeployment {
     /// `spec.paused` or annotation `cluster.x-k8s.io/paused`.
     #[serde(default)]
     pub paused: bool,
+    /// Whether that is the pause under which its machines are upgraded in place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused_in_place: bool,
     /// Whether `metadata.deletionTimestamp` is set.
     #[serde(default)]
     pub deleting: bool,
@@ -101,6 +109,15 @@ pub struct Machine {
     pub name: String,
     /// Label `cluster.x-k8s.io/cluster-name`.
     pub cluster: String,
+    /// `metadata.uid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// `metadata.creationTimestamp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+    /// The rollout that it was made in, as we have written on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<String>,
     /// `metadata.generation`; none where it was not read, and conditions are then not compared with it.
     #[serde(default)]
     pub generation: Option<i64>,
@@ -123,6 +140,9 @@ pub struct Machine {
     /// Whether `metadata.deletionTimestamp` is set.
     #[serde(default)]
     pub deleting: bool,
+    /// When that is: since when its node is to be drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<Timestamp>,
     /// `spec.version`.
     #[serde(default)]
     pub spec_version: Option<String>,
@@ -148,6 +168,9 @@ pub struct Machine {
     /// Our deletion hook: it is not drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brake: Option<Marked>,
+    /// Of what it is made; none where no gate asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<MachineHardware>,
     /// Conditions by type.
     #[serde(default)]
     pub conditions: BTreeMap<String, Condition>,
@@ -221,6 +244,12 @@ pub struct MachineTopology {
     /// Whether `metadata.deletionTimestamp` is set.
     #[serde(default)]
     pub deleting: bool,
+    /// The pause of ours that stands on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Hold>,
+    /// Attempts of a stage that have failed, as it records them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Attempts>,
     /// `spec.topology.version`; none without a `ClusterClass`.
     #[serde(default)]
     pub topology_version: Option<String>,
@@ -230,4 +259,15 @@ pub struct MachineTopology {
     /// Conditions by type.
     #[serde(default)]
     pub conditions: BTreeMap<String, Condition>,
+}
+
+/// Templates from which machines, their infrastructure and their bootstrap data are made.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Templates {
+    /// Those that objects of the cluster name, in order.
+    pub named: Vec<ObjectReference>,
+    /// Those that were named before the rollout, are there, and are named no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orphaned: Vec<ObjectReference>,
 }

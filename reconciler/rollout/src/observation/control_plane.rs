@@ -86,6 +86,9 @@ pub struct ControlPlane {
     pub name: String,
     /// Name of the Cluster that refers to it, else its label `cluster.x-k8s.io/cluster-name`.
     pub cluster: String,
+    /// The rollout that changed it last, as we have written on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<String>,
     /// `metadata.generation`.
     pub generation: i64,
     /// `status.observedGeneration`; absent until a KubeadmControlPlane is initialised, and in kinds that do not report it.
@@ -94,6 +97,9 @@ pub struct ControlPlane {
     /// Annotation `cluster.x-k8s.io/paused`.
     #[serde(default)]
     pub paused: bool,
+    /// Whether that is the pause under which its machines are upgraded in place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused_in_place: bool,
     /// Whether `metadata.deletionTimestamp` is set.
     #[serde(default)]
     pub deleting: bool,

@@ -71,6 +71,9 @@ pub struct EtcdInspection {
     pub alarms: Vec<EtcdAlarm>,
     /// The databases of those members that are known.
     pub databases: Vec<EtcdDatabase>,
+    /// The disks of those nodes that run a member and tell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<EtcdDisk>,
     /// What could not be read, in one line each.
     pub unread: Vec<String>,
 }
@@ -79,6 +82,18 @@ impl EtcdInspection {
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// The disk of a node that runs a member: the one that its kubelet's data are on, and etcd's unless it has its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdDisk {
+    /// The node.
+    pub node: String,
+    /// Bytes that are free.
+    pub available: u64,
+    /// Bytes that there are.
+    pub capacity: u64,
 }
 
 /// An alarm of etcd. It lasts until somebody disarms it, whatever has become of its cause.

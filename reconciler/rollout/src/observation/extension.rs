@@ -88,6 +88,22 @@ pub struct ObjectPresence {
     /// What a `StatefulSet` or a Job has not brought about yet; none where it has, and of every other kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<Unfinished>,
+    /// Where it is from; none where no gate asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ObjectOrigin>,
+}
+
+/// Which object it is, and where it is from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectOrigin {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// Kinds of its owners.
+    pub owners: Vec<String>,
+    /// The field manager that wrote its data last, as far as it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
 }
 
 /// What an object has not brought about yet.

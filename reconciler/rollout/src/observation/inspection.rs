@@ -9,6 +9,7 @@ use super::ObjectReference;
 use super::drift::Drift;
 use super::etcd::EtcdInspection;
 use super::image::{ImageReading, UnpulledImage};
+use super::room::{NodeRoom, Resources, VpcCni};
 use policy::CheckName;
 
 /// What was read for checks alone.
@@ -33,6 +34,12 @@ pub struct Inspection {
     /// Pods that leave nodes which roll.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evicted: Vec<EvictedPod>,
+    /// Nodes with what they have room for, where node groups are replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rooms: Vec<NodeRoom>,
+    /// How the VPC CNI is set, where node groups are replaced; none where it does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vpc_cni: Option<VpcCni>,
     /// The budgets that decide when these may go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<DisruptionBudget>,
@@ -195,6 +202,9 @@ pub struct EvictedPod {
     pub drain_ends: bool,
     /// `spec.terminationGracePeriodSeconds`.
     pub grace: u32,
+    /// What it asks its node for.
+    #[serde(default)]
+    pub requests: Resources,
     /// Names of the budgets that select it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<String>,
@@ -222,4 +232,7 @@ pub struct DisruptionBudget {
     /// Whether its status is of another generation.
     #[serde(default)]
     pub is_stale: bool,
+    /// Since when it allows nothing, where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuses_since: Option<Timestamp>,
 }

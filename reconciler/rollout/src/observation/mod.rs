@@ -2,18 +2,28 @@
 //!
 //! Absent is never the same as false: a field that the API server did not report is `None`, and a gate that needs it waits.
 
+mod api_requests;
+mod attempts;
 mod cluster_api;
 mod control_plane;
+mod drain;
 mod drift;
+mod eks;
 mod eks_anywhere;
 mod etcd;
 mod extension;
+mod extension_config;
+mod fargate;
 mod flux;
 mod image;
+mod in_place;
 mod inspection;
 mod machine_pool;
 mod mark;
 mod node;
+mod room;
+mod sidecars;
+mod tanzu;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -24,24 +34,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Identification;
 
-pub use cluster_api::{EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
+pub use api_requests::{ApiReading, ApiRequests};
+pub use attempts::{ATTEMPTS, Attempts, FailedAttempt, MADE_IN, MachineId};
+pub use cluster_api::{EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology, Templates};
 pub use control_plane::{ControlPlane, ControlPlaneKind, ControlPlaneReference};
+pub use drain::{
+    DrainReading, DrainedPod, DrainingNode, FailingPod, ForcedPods, Serving, Termination, UnattachedVolume,
+};
 pub use drift::{Drift, DriftKind};
+pub use eks::{
+    EksAddon, EksAutoScalingGroup, EksControlPlane, EksInsight, EksInstanceType, EksIssue, EksNodeGroup, EksReading,
+    EksStack, EksSubnet, EksUpdate, EksctlHold, EksctlOutcome, EksctlRun,
+};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
-pub use etcd::{EtcdAlarm, EtcdDatabase, EtcdHealth, EtcdInspection, EtcdMember, EtcdMembership};
-pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, Unfinished, WebhookOutcome, WebhookProbe};
+pub use etcd::{EtcdAlarm, EtcdDatabase, EtcdDisk, EtcdHealth, EtcdInspection, EtcdMember, EtcdMembership};
+pub use extension::{
+    CustomResourceDefinition, ObjectOrigin, ObjectPresence, TakenField, Unfinished, WebhookOutcome, WebhookProbe,
+};
+pub use extension_config::{IN_PLACE_HOOKS, RuntimeExtension, RuntimeExtensions};
+pub use fargate::{FargatePod, FargateReading, FargateWorkload};
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,
 };
-pub use image::{ImageReading, ImageState, UnpulledImage};
+pub use image::{ImageReading, ImageState, LoginReading, LoginSource, UnpulledImage};
+pub use in_place::{InPlaceState, InPlaceUpgrade};
 pub use inspection::{
     AdmissionWebhook, ApiUse, ApiUseKind, Certificate, DisruptionBudget, EvictedPod, Inspection, SystemRequest,
     UnfitObject,
 };
 pub use machine_pool::MachinePool;
 pub use mark::{BRAKE, DELETE_FIRST, MachineMark, Marked};
-pub use node::{BackupFailure, BackupReport, Node, Survey, VirtualAddress};
-pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};
+pub use node::{BackupFailure, BackupReport, Node, NodeOrigin, Survey, VirtualAddress};
+pub use room::{NodeRoom, Resources, VpcCni};
+pub use sidecars::SidecarReading;
+pub use tanzu::{MachineHardware, TANZU_CLUSTER, TanzuAddon, TanzuAddonState, TanzuCluster, TanzuImage};
+pub use workload::{DaemonSet, Deployment, PlacedPod, Pod, RunningImage, WorkloadObservation};
 
 /// One reading of a cluster (and, for Cluster API objects, of the cluster that manages it).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,9 +133,27 @@ pub struct Observation {
     /// EKS Anywhere's `Cluster` objects.
     #[serde(default)]
     pub eksa_clusters: Vec<EksaCluster>,
+    /// `TanzuKubernetesClusters`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tanzu_clusters: Vec<TanzuCluster>,
     /// Nodes of the cluster itself.
     #[serde(default)]
     pub nodes: Vec<Node>,
+    /// Upgrades on the machines that are there, where nodes are to be upgraded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_place: Vec<InPlaceUpgrade>,
+    /// Whom Cluster API asks before machines are replaced; none where it was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_extensions: Option<RuntimeExtensions>,
+    /// `gitVersion` of the API server; none where it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_version: Option<String>,
+    /// What AWS says of a cluster of EKS; none where nobody was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eks: Option<EksReading>,
+    /// What runs on nodes of Fargate; none where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fargate: Option<FargateReading>,
     /// Single pods that gates name (kube-vip).
     #[serde(default)]
     pub pods: Vec<Pod>,
@@ -118,6 +163,18 @@ pub struct Observation {
     /// All workloads of the cluster; none where they were not asked for.
     #[serde(default)]
     pub survey: Option<Survey>,
+    /// Sidecars that pods ask for and lack; none where they were not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecars: Option<SidecarReading>,
+    /// Templates of machines; none where they were not asked for, or not all that could name them was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub templates: Option<Templates>,
+    /// How many requests the API server answers with an error; none where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_requests: Option<ApiReading>,
+    /// Nodes that are being drained, and what keeps them; none where no nodes roll.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drains: Option<DrainReading>,
     /// What checks look at before a rollout; none where they were not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inspection: Option<Inspection>,
@@ -154,10 +211,20 @@ impl Observation {
             etcd_clusters: Vec::new(),
             clusters: Vec::new(),
             eksa_clusters: Vec::new(),
+            tanzu_clusters: Vec::new(),
             nodes: Vec::new(),
+            in_place: Vec::new(),
+            runtime_extensions: None,
+            server_version: None,
+            eks: None,
+            fargate: None,
             pods: Vec::new(),
             virtual_address: None,
             survey: None,
+            sidecars: None,
+            templates: None,
+            api_requests: None,
+            drains: None,
             inspection: None,
             backup: None,
             backup_failure: None,

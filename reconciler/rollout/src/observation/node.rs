@@ -17,6 +17,9 @@ pub struct Node {
     /// `spec.unschedulable`.
     #[serde(default)]
     pub unschedulable: bool,
+    /// Since when it is unschedulable, where its taint tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unschedulable_since: Option<Timestamp>,
     /// Conditions that are True and ought not to be, such as `DiskPressure`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pressures: Vec<String>,
@@ -30,6 +33,21 @@ pub struct Node {
     /// (`run.tanzu.vmware.com/kubernetesDistributionVersion`); its kubelet names the build of Kubernetes alone.
     #[serde(default)]
     pub release: Option<String>,
+    /// What made it, where a label of EKS tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<NodeOrigin>,
+}
+
+/// What made a node of EKS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeOrigin {
+    /// The node group of this name.
+    Group(String),
+    /// Fargate, for one pod.
+    Fargate,
+    /// Something else that makes nodes as they are needed, such as Auto Mode or Karpenter.
+    Other(String),
 }
 
 /// All workloads of the cluster in short.

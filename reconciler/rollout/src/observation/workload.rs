@@ -29,6 +29,21 @@ pub struct RunningImage {
     pub deleting: bool,
 }
 
+/// A pod of a DaemonSet, by the node that it is on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacedPod {
+    /// Name of the pod.
+    pub pod: String,
+    /// Name of its node.
+    pub node: String,
+    /// Which template it was made from, as its label `pod-template-generation` counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// Condition `Ready`.
+    pub ready: bool,
+}
+
 /// A Deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -113,6 +128,12 @@ pub struct DaemonSet {
     /// Containers of its pods, init containers left out.
     #[serde(default)]
     pub running: Vec<RunningImage>,
+    /// Its template, as its annotation counts them (`deprecated.daemonset.template.generation`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// Its pods by node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<PlacedPod>,
 }
 
 /// Deployments and `DaemonSets` with their pods, as they were told by watches.

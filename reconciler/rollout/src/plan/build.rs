@@ -14,8 +14,8 @@ use super::hops::ONE_MINOR_AT_A_TIME;
 use super::machines::{address, cluster_of, rolling};
 use super::version::{Numbering, Version, product};
 use super::{
-    Block, ClusterRole, Estimate, Plan, PlanInput, Risk, RiskKind, StageInput, StagePlan, StageState, VersionStep,
-    etcd, skew,
+    Block, ClusterRole, Estimate, MinorBack, Plan, PlanInput, Risk, RiskKind, StageInput, StagePlan, StageState,
+    VersionStep, etcd, skew,
 };
 
 /// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
@@ -131,13 +131,20 @@ impl Order {
 fn rank(name: &StageName, order: Order) -> u8 {
     let forwards = forward_rank(name);
     match (order, name) {
-        // Whatever the direction, the control plane follows etcd.
-        (Order::Downwards, StageName::Etcd) => 11,
-        (Order::Downwards, StageName::ControlPlane) => 12,
-        (Order::Backwards, StageName::Etcd) => 3,
+        // Whatever the direction, the control plane follows etcd; no add-on of EKS is newer than its API server.
+        (Order::Downwards, StageName::Etcd | StageName::Addon(_)) => 12,
+        (Order::Downwards, StageName::ControlPlane) => 13,
+        (Order::Downwards, StageName::Addons) => 14,
+        (Order::Backwards, StageName::Etcd | StageName::Addon(_)) => 3,
         (Order::Backwards, StageName::ControlPlane) => 4,
-        (Order::Backwards, StageName::Preflight | StageName::Backup | StageName::Verify) => forwards,
-        (Order::Backwards, _) => 12 - forwards,
+        (Order::Backwards, StageName::Addons) => 5,
+        (Order::Backwards, StageName::Workers(_)) => 2,
+        (Order::Backwards, StageName::Templates) => 6,
+        (
+            Order::Backwards,
+            StageName::Preflight | StageName::Backup | StageName::Fargate | StageName::Leftovers | StageName::Verify,
+        ) => forwards,
+        (Order::Backwards, _) => 13 - forwards,
         (Order::Forwards | Order::Downwards, _) => forwards,
     }
 }
@@ -152,10 +159,14 @@ fn forward_rank(name: &StageName) -> u8 {
         StageName::Bundle => 5,
         StageName::CiliumPreflight | StageName::Cilium => 6,
         StageName::Flux => 7,
-        StageName::Etcd => 8,
+        StageName::Etcd | StageName::Addons => 8,
         StageName::ControlPlane => 9,
-        StageName::Workers(_) => 10,
-        StageName::Verify => 13,
+        StageName::Addon(_) => 10,
+        StageName::Workers(_) => 11,
+        StageName::Templates => 14,
+        StageName::Fargate => 15,
+        StageName::Leftovers => 16,
+        StageName::Verify => 17,
     }
 }
 
@@ -188,13 +199,16 @@ fn check_stage(stage: &StageInput, input: &PlanInput, blocked: &mut Vec<Block>, 
     if stage.deployed == stage.target {
         return;
     }
-    let for_workloads = matches!(stage.stage.name, StageName::Workers(_))
-        || DEFAULT_STAGES.iter().any(|(name, for_workloads)| name == &stage.stage.name && *for_workloads);
+    let for_workloads =
+        matches!(
+            stage.stage.name,
+            StageName::Workers(_) | StageName::Addon(_) | StageName::Addons | StageName::Templates
+        ) || DEFAULT_STAGES.iter().any(|(name, for_workloads)| name == &stage.stage.name && *for_workloads);
     if input.role == ClusterRole::Workload && !for_workloads {
         let message = format!("{} belongs to the management cluster", stage.stage);
         block("stage-of-management", message, "move the component to the management cluster's directory");
     }
-    if !stage.stage.is_without_commit() && !has_flux(&stage.expectations) {
+    if !stage.stage.is_without_commit() && !is_bound(&stage.expectations) {
         let message = format!("no expectation of {} ties its gate to the commit", stage.stage);
         block("unbound-gate", message, "render a Flux Kustomization for the component");
     }
@@ -214,7 +228,11 @@ fn check_change(change: &ComponentChange, input: &PlanInput, block: &mut impl Fn
             let message = format!("{} {new}: other content under the same version", change.component);
             block("digest-drift", message, "find out who changed the published artifact before anything else");
         }
-        ChangeClass::Downgrade if !input.policy.allow_downgrade && input.rollback.is_none() => {
+        ChangeClass::Downgrade
+            if !input.policy.allow_downgrade
+                && input.rollback.is_none()
+                && input.skew.minor_back != MinorBack::Open =>
+        {
             let message = format!("{} would go from {old} down to {new}", change.component);
             block("downgrade", message, "set allowDowngrade for the cluster if that is meant");
         }
@@ -240,6 +258,12 @@ fn check_change(change: &ComponentChange, input: &PlanInput, block: &mut impl Fn
 
 pub(crate) fn has_flux(expectations: &[Expectation]) -> bool {
     expectations.iter().any(|expectation| matches!(expectation, Expectation::Flux { .. }))
+}
+
+/// Whether expectations tie a gate to its commit: Flux names the commit that it has applied, and parts of a cluster of EKS are
+/// asked for what the commit alone brings about.
+pub(crate) fn is_bound(expectations: &[Expectation]) -> bool {
+    has_flux(expectations) || expectations.iter().any(|expectation| matches!(expectation, Expectation::Eks(_)))
 }
 
 fn is_open(state: StageState) -> bool {
@@ -268,7 +292,7 @@ fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, order: Order, inpu
     let mut one_way = stage.one_way.clone();
     if state == StageState::Pending {
         risks.extend(stage.changes.iter().filter_map(risk));
-        if stage.stage.name == StageName::ControlPlane && order == Order::Forwards {
+        if stage.stage.name == StageName::ControlPlane && order == Order::Forwards && input.eksctl.is_none() {
             one_way.extend(kubernetes_one_way(input));
         }
     }
@@ -286,6 +310,7 @@ fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, order: Order, inpu
         risks,
         one_way,
         machines: stage.machines,
+        uncounted_machines: stage.uncounted_machines,
         before: (!without_commit).then(|| stage.deployed.clone()),
         after: (!without_commit).then(|| stage.target.clone()),
         expectations: stage.expectations.clone(),
@@ -352,6 +377,7 @@ fn add_committed_hops(stage: &StageInput, all: &[StageInput], continued: Option<
             risks: Vec::new(),
             one_way: stage.one_way.clone(),
             machines: 0,
+            uncounted_machines: false,
             before: Some(record.before.clone()),
             after: Some(record.after.clone()),
             // Once the next hop is committed nothing of this one is left to be looked at.
@@ -374,6 +400,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
         risks: Vec::new(),
         one_way: Vec::new(),
         machines: 0,
+        uncounted_machines: false,
         before: None,
         after: None,
         expectations: Vec::new(),
@@ -394,25 +421,37 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
             stages.insert(place.unwrap_or(stages.len()), plan);
         }
     };
+    let has_own_order = input.eksctl.is_some() || input.tanzu.as_ref().is_some_and(|tanzu| tanzu.is_front);
     for (name, for_workloads) in DEFAULT_STAGES {
+        if has_own_order && *name != StageName::ControlPlane {
+            continue;
+        }
         if input.role == ClusterRole::Management || *for_workloads {
             add(absent(name, "the cluster has no such part"));
         }
     }
+    let of_eksctl = input.eksctl.iter();
     let preflight = StagePlan {
         state: StageState::Pending,
-        expectations: vec![
+        expectations: [
             Expectation::ClusterHealthy { cluster: cluster_of(input).map(|(_, name)| name) },
             Expectation::Surveyed,
+            sidecars(input),
             // What is on its way has to be known when checks are judged.
             Expectation::Checks(ChecksExpectation {
                 cluster: cluster_of(input),
                 waivers: input.policy.waivers.clone(),
+                waivers_to_come: input.policy.waivers_to_come.clone(),
+                drift_ignores: input.policy.drift_ignores.clone(),
                 rolling: rolling(input),
-                address: address(input),
+                address: address(input).map(Box::new),
                 ..input.checks.clone()
             }),
-        ],
+        ]
+        .into_iter()
+        .chain(of_eksctl.flat_map(|eksctl| eksctl.preflight.iter().cloned()))
+        .chain(input.tanzu.iter().flat_map(|tanzu| tanzu.preflight.iter().cloned()))
+        .collect(),
         reasons: Vec::new(),
         policy: input.policy.preflight.clone(),
         ..absent(&StageName::Preflight, "")
@@ -433,14 +472,35 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     };
     let verify = StagePlan {
         state: StageState::Pending,
-        expectations: vec![Expectation::Verified(verified), Expectation::Surveyed],
+        expectations: [Expectation::Verified(verified), Expectation::Surveyed, sidecars(input)]
+            .into_iter()
+            .chain(input.tanzu.iter().flat_map(|tanzu| tanzu.verify.iter().cloned()))
+            .collect(),
         reasons: Vec::new(),
         policy: input.policy.verify.clone(),
         ..absent(&StageName::Verify, "")
     };
     add(preflight);
-    add(backup);
+    match &input.eksctl {
+        None => add(backup),
+        Some(eksctl) => {
+            for (name, end) in [(StageName::Fargate, &eksctl.fargate), (StageName::Leftovers, &eksctl.leftovers)] {
+                add(StagePlan {
+                    state: StageState::Pending,
+                    expectations: vec![end.expectation.clone()],
+                    reasons: Vec::new(),
+                    policy: end.policy.clone(),
+                    ..absent(&name, "")
+                });
+            }
+        }
+    }
     add(verify);
+}
+
+/// What is asked of sidecars before the first stage and after the last.
+fn sidecars(input: &PlanInput) -> Expectation {
+    Expectation::SidecarsRead { rules: input.policy.injection.clone() }
 }
 
 /// What stages take away again.
@@ -452,7 +512,7 @@ fn taken_away(input: &PlanInput) -> Vec<ObjectReference> {
 fn settle_stages_without_commit(stages: &mut [StagePlan], has_differences: bool, running: bool) {
     for stage in stages.iter_mut().filter(|stage| stage.stage.is_without_commit() && stage.state == StageState::Pending)
     {
-        if running && stage.stage.name != StageName::Verify {
+        if running && !stage.stage.is_at_the_end() {
             stage.state = StageState::Passed;
         } else if !has_differences && !running {
             stage.state = StageState::Skipped;

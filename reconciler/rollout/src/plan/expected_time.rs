@@ -43,7 +43,7 @@ impl Plan {
 }
 
 /// From the last commit of a stage until its gate passed, which the record after it says.
-fn took(ledger: &Ledger, name: &StageName, ended: Timestamp) -> Option<SignedDuration> {
+pub(super) fn took(ledger: &Ledger, name: &StageName, ended: Timestamp) -> Option<SignedDuration> {
     let is_it = |record: &crate::ledger::StageRecord| &record.stage.name == name;
     let index = ledger.stages.iter().rposition(is_it)?;
     let record = ledger.stages.get(index).filter(|record| record.kind == StageRecordKind::Commit)?;

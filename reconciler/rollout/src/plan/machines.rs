@@ -2,7 +2,7 @@
 
 use crate::expectation::{ControlPlaneAddress, Expectation, RollingNodes};
 
-use super::PlanInput;
+use super::{PlanInput, StageInput};
 
 /// Namespace and name of the Cluster API `Cluster` whose machines the plan's stages look at; none where no stage looks at any.
 pub(super) fn cluster_of(input: &PlanInput) -> Option<(String, String)> {
@@ -21,7 +21,8 @@ pub(super) fn cluster_of(input: &PlanInput) -> Option<(String, String)> {
 pub(super) fn rolling(input: &PlanInput) -> Option<RollingNodes> {
     let (_, cluster) = cluster_of(input)?;
     let mut rolling = RollingNodes { cluster, control_plane: false, groups: Vec::new() };
-    let stages = input.stages.iter().filter(|stage| stage.deployed != stage.target && stage.machines > 0);
+    let replaces = |stage: &&StageInput| stage.machines > 0 || stage.uncounted_machines;
+    let stages = input.stages.iter().filter(|stage| stage.deployed != stage.target).filter(replaces);
     for expectation in stages.flat_map(|stage| &stage.expectations) {
         match expectation {
             Expectation::ControlPlane(_) => rolling.control_plane = true,
@@ -36,7 +37,8 @@ pub(super) fn rolling(input: &PlanInput) -> Option<RollingNodes> {
 
 /// By what the address of a control plane is carried whose machines the plan replaces.
 pub(super) fn address(input: &PlanInput) -> Option<ControlPlaneAddress> {
-    let stages = input.stages.iter().filter(|stage| stage.deployed != stage.target && stage.machines > 0);
+    let replaces = |stage: &&StageInput| stage.machines > 0 || stage.uncounted_machines;
+    let stages = input.stages.iter().filter(|stage| stage.deployed != stage.target).filter(replaces);
     let mut expected =
         stages.flat_map(|stage| &stage.deployed_expectations).filter_map(|expectation| match expectation {
             Expectation::ControlPlane(control_plane) => Some(control_plane),

@@ -5,8 +5,10 @@ mod etcd;
 mod expected_time;
 mod hops;
 mod machines;
+mod node_time;
 mod risk;
 mod skew;
+mod stage_time;
 mod version;
 
 #[cfg(test)]
@@ -25,12 +27,14 @@ use crate::stage::StageId;
 use domain::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use policy::{PlanPolicy, StagePolicy};
 
-pub(crate) use build::has_flux;
 pub use build::plan;
+pub(crate) use build::{has_flux, is_bound};
 pub use expected_time::ExpectedTime;
 pub use hops::{MissingHops, hops};
+pub use node_time::NodeTime;
 pub use risk::{LostVersion, Risk, RiskGroup, RiskKind, risk_groups};
-pub use skew::{ExtendedSupport, GroupVersions, ProviderContracts, RULES, SkewFacts, SkewRule, VersionStep};
+pub use skew::{ExtendedSupport, GroupVersions, MinorBack, ProviderContracts, RULES, SkewFacts, SkewRule, VersionStep};
+pub use stage_time::{PastDurations, StageTime};
 
 /// What a cluster is to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +77,41 @@ pub struct PlanInput {
     pub ledger: Option<Ledger>,
     /// What it goes back to, where its target is a state of before: then the stages are in reverse order.
     pub rollback: Option<Rollback>,
+    /// What stages without a commit expect of a cluster of eksctl; none of others.
+    pub eksctl: Option<EksctlStages>,
+    /// What stages without a commit expect of a `TanzuKubernetesCluster`; none of others.
+    pub tanzu: Option<TanzuStages>,
+}
+
+/// What stages without a commit expect of a `TanzuKubernetesCluster` besides what they expect of every cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TanzuStages {
+    /// Whether a Supervisor decides what comes when.
+    pub is_front: bool,
+    /// That it is as it is recorded, and that nothing of it is on its way or has failed.
+    pub preflight: Vec<Expectation>,
+    /// That nothing of it is on its way any more.
+    pub verify: Vec<Expectation>,
+}
+
+/// The stages without a commit of a cluster of eksctl, which has no objects that could be saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EksctlStages {
+    /// What `preflight` expects besides what it expects of every cluster: that the cluster is as it is recorded.
+    pub preflight: Vec<Expectation>,
+    /// Fargate's nodes.
+    pub fargate: StageAtTheEnd,
+    /// Nodes that are left over.
+    pub leftovers: StageAtTheEnd,
+}
+
+/// A stage that is asked about when everything is committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StageAtTheEnd {
+    /// What it expects.
+    pub expectation: Expectation,
+    /// The policy in force for it.
+    pub policy: StagePolicy,
 }
 
 /// One stage as the renderers see it.
@@ -101,6 +140,8 @@ pub struct StageInput {
     pub policy: StagePolicy,
     /// How many machines it replaces, as far as the specification tells.
     pub machines: u32,
+    /// Whether it replaces machines whose number the specification does not tell.
+    pub uncounted_machines: bool,
     /// Why it could not be rendered.
     pub render_error: Option<RenderFailure>,
     /// The stage whose commit moves this one too, since one field moves both: it has no difference
@@ -172,6 +213,9 @@ pub struct StagePlan {
     pub one_way: Vec<String>,
     /// How many machines it replaces.
     pub machines: u32,
+    /// Whether it replaces machines whose number the specification does not tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncounted_machines: bool,
     /// Digest of its part before; none for a stage without a part in git.
     pub before: Option<TreeDigest>,
     /// Digest of its part after; none for a stage without a part in git.
@@ -241,6 +285,13 @@ pub struct Plan {
     /// What it goes back to; none for a plan of what the source branch asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
+}
+
+impl StagePlan {
+    /// How a reason begins that says that machines stay.
+    pub const IN_PLACE: &str = "in place: ";
+    /// How a reason begins that says why machines do not stay that were to.
+    pub const REPLACE: &str = "replace because ";
 }
 
 impl Plan {

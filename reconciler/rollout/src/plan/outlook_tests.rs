@@ -6,7 +6,7 @@ use super::tests::{commit, input, stage};
 use super::*;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::CustomResourceDefinition;
-use crate::verdict::Evidence;
+use crate::verdict::{Evidence, Fact};
 
 fn minute(minutes: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
@@ -50,6 +50,47 @@ fn several_stages_take_as_long_as_they_took_without_what_was_waited_for_between_
     assert_eq!(told(&["flux"]), None);
     let running = Ledger { state: LedgerState::Running, ..finished() };
     assert_eq!(of(&["capi"]).expected_time(&running), None);
+}
+
+#[test]
+fn nodes_that_stay_take_as_long_as_those_before_them() {
+    let told = |name: &str, reasons: &[&str], estimate: Option<u64>, ledger: Option<&Ledger>| {
+        let mut wanted = stage(name, "1", "3");
+        wanted.reasons = reasons.iter().map(|reason| (*reason).to_owned()).collect();
+        wanted.policy.estimate = estimate.map(|minutes| std::time::Duration::from_secs(minutes * 60));
+        wanted.machines = 3;
+        let plan = plan(input(vec![wanted]));
+        let stage = plan.stages.iter().find(|known| known.stage.to_string() == name).unwrap();
+        NodeTime::of(stage, ledger).map(|time| time.to_string())
+    };
+    let mut ledger = finished();
+    let node = |seconds: u64| Fact { seconds: Some(seconds), ..Fact::new("NodeKubeadmUpgrade a/b", "done") };
+    ledger.stages[0].stage = "workers/blue".parse().unwrap();
+    ledger.stages[1].opened_by.as_mut().unwrap().facts =
+        vec![node(600), node(240), node(250), node(260), node(300), Fact::new("Deployment a/b", "ready")];
+    let stays = ["in place: 3 machines stay"];
+    for (name, reasons, estimate, ledger, expected) in [
+        (
+            "workers/blue",
+            &stays[..],
+            None,
+            Some(&ledger),
+            Some("takes 5 min, by the 80th percentile of 5 nodes before"),
+        ),
+        // What other groups took is more than nothing.
+        ("workers/red", &stays, Some(90), Some(&ledger), Some("takes 5 min, by the 80th percentile of 5 nodes before")),
+        ("control-plane", &stays, Some(45), Some(&ledger), Some("takes 15 min, by the `estimate` of the policy")),
+        ("control-plane", &stays, None, None, Some("nobody knows how long a node takes")),
+        ("workers/blue", &["replace because of a file"], None, Some(&ledger), None),
+    ] {
+        let told = told(name, reasons, estimate, ledger);
+        assert_eq!(told.is_some(), expected.is_some(), "{name}: {told:?}");
+        assert!(expected.is_none_or(|text| told.as_ref().is_some_and(|told| told.contains(text))), "{name}: {told:?}");
+    }
+    // The next rollout carries it on.
+    let next = Ledger { durations: PastDurations::after(&ledger), ..finished() };
+    let told = told("workers/blue", &stays, None, Some(&next));
+    assert!(told.unwrap().contains("of 5 nodes before"));
 }
 
 #[test]

@@ -53,12 +53,32 @@ pub struct ExtendedSupport {
     pub licensed: bool,
 }
 
+/// Whether a control plane may go back a minor. Nobody but EKS takes one back.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum MinorBack {
+    /// It never may.
+    #[default]
+    Never,
+    /// It may in principle, and not now.
+    Closed {
+        /// Why.
+        reason: String,
+        /// What to do.
+        help: String,
+    },
+    /// It may.
+    Open,
+}
+
 /// What the skew rules look at. Everything that is not known is absent and its rules do not apply.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SkewFacts {
     /// Kubernetes of the control plane, such as `1.30` or `v1.30.2`.
     pub control_plane: Option<VersionStep>,
+    /// Whether that may go back a minor.
+    pub minor_back: MinorBack,
     /// Kubernetes of each worker group.
     pub workers: Vec<GroupVersions>,
     /// EKS Anywhere (`spec.eksaVersion`).
@@ -114,13 +134,20 @@ pub const RULES: &[SkewRule] = &[
     },
     SkewRule {
         code: "kubernetes-never-down",
-        statement: "Kubernetes never goes back a minor, and back a patch only with allowDowngrade",
+        statement: "Kubernetes never goes back a minor but where EKS takes it back, and back a patch only with allowDowngrade",
         source: "EKS-A preflight `upgrade cluster kubernetes version increment`; etcd's schema has no way back",
         check: |rule, blocks| {
             if let Some(step) = &rule.facts.control_plane {
                 let stage = Some(StageName::ControlPlane);
                 let what = format!("{} of the control plane", product(&step.target));
-                rule.never_down(&what, Numbering::Kubernetes, step, stage, blocks);
+                match &rule.facts.minor_back {
+                    MinorBack::Never => rule.never_down(&what, Numbering::Kubernetes, step, stage, blocks),
+                    MinorBack::Closed { reason, help } => {
+                        let message = format!("{what} would go from {} down to {}: {reason}", shown(step), step.target);
+                        rule.block(stage, message, help, blocks);
+                    }
+                    MinorBack::Open => {}
+                }
             }
             for group in &rule.facts.workers {
                 let stage = Some(StageName::Workers(group.group.clone()));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::change::ChangeClass;
-use crate::ledger::{LedgerState, StageRecord, StageRecordKind};
+use crate::ledger::{LedgerFormat, LedgerState, StageRecord, StageRecordKind};
 use domain::GroupName;
 use policy::OnFailure;
 
@@ -21,6 +21,7 @@ pub(super) fn stage(name: &str, deployed: &str, target: &str) -> StageInput {
         deployed_expectations: Vec::new(),
         policy: StagePolicy::default(),
         machines: 0,
+        uncounted_machines: false,
         render_error: None,
         carried_by: None,
     }
@@ -51,6 +52,8 @@ pub(super) fn input(stages: Vec<StageInput>) -> PlanInput {
         warnings: Vec::new(),
         ledger: None,
         rollback: None,
+        eksctl: None,
+        tanzu: None,
     }
 }
 
@@ -74,6 +77,7 @@ fn group(name: &str, deployed: &str, target: &str) -> GroupVersions {
 pub(super) fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
     let next = plan.next_stage().unwrap();
     let mut ledger = ledger.unwrap_or_else(|| Ledger {
+        format: LedgerFormat::CURRENT,
         cluster: plan.cluster.clone(),
         rollout: plan.rollout_id.clone(),
         plan: plan.digest.clone(),
@@ -92,6 +96,8 @@ pub(super) fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         edits: Vec::new(),
         rollback: None,
         as_declared: Vec::new(),
+        way_back: None,
+        durations: PastDurations::default(),
         verified: None,
         components: std::collections::BTreeMap::new(),
     });
@@ -493,6 +499,12 @@ fn going_back_allows_lower_components_and_patches_and_no_lower_minor() {
     let minor = back(skew("v1.34.1", "v1.33.1"));
     assert_eq!(codes(&minor), ["kubernetes-never-down"]);
     assert!(minor.blocked[0].help.contains("one-way door"), "{}", minor.blocked[0].help);
+    // But for EKS, while it takes a control plane back.
+    let of_eks = |minor_back| back(SkewFacts { minor_back, ..skew("1.34", "1.33") });
+    assert_eq!(codes(&of_eks(MinorBack::Open)), [""; 0]);
+    let closed = of_eks(MinorBack::Closed { reason: "seven days are over".into(), help: "stay".into() });
+    assert_eq!(codes(&closed), ["kubernetes-never-down"]);
+    assert!(closed.blocked[0].message.ends_with("from 1.34 down to 1.33: seven days are over"), "{:?}", closed.blocked);
     let forwards = plan(PlanInput { skew: skew("v1.33.2", "v1.33.1"), ..input(lower()) });
     assert_eq!(codes(&forwards), ["cluster-api-minor-step", "downgrade", "kubernetes-never-down"]);
 }

@@ -46,9 +46,9 @@ pub(super) fn behind(
     approval::ask(world, plan, next, &commit, now)?;
     commit::identify_first(&mut commit, world);
     if next.carried_by.is_none()
-        && let Some(opens) = closed_windows(next, now)
+        && let Some((reason, opens)) = closed_windows(plan, next, world.ledger.as_deref(), now)
     {
-        return Err(vec![wait(next.stage.clone(), Reason::new("outside of the maintenance windows"), opens)]);
+        return Err(vec![wait(next.stage.clone(), reason, opens)]);
     }
     Ok(vec![Effect::Commit(commit)])
 }
@@ -308,6 +308,15 @@ fn end(world: &World, plan: &Plan, key: Key, now: Timestamp) -> Vec<Effect> {
     let Some(ledger) = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running) else {
         return vec![Effect::Done];
     };
+    if let Some(observation) = world.observation.as_deref() {
+        for gate in gates::ending(world, ledger, plan) {
+            match gate.as_gate().evaluate_once(observation, now) {
+                GateVerdict::Pass { .. } => {}
+                GateVerdict::Wait { reason, until } => return observe_and_wait(world, &gate, reason, until, now),
+                GateVerdict::Fail { reasons } => return vec![hold(gate.stage, reasons)],
+            }
+        }
+    }
     let evidence = match gates::verify(world, ledger, plan) {
         None => match key {
             Key::Evidence(evidence) => evidence,

@@ -77,6 +77,7 @@ pub fn verdict(
         roster,
         plan: &plan.digest,
         given: &facts.given,
+        ticks: &facts.ticks,
         authors: &facts.authors,
         owners: facts.owners.as_deref().map_err(String::as_str),
         earlier: &earlier,
@@ -121,6 +122,11 @@ pub(super) fn name(ledger: &mut Ledger, world: &World) {
             world.people.landed.iter().find(|known| known.scope == approved.scope && known.plan == approved.plan);
         if let Some(known) = known.filter(|_| approved.approvers.is_empty()) {
             approved.approvers = counted(known);
+            if let Some(plan) = own.filter(|_| !approved.approvers.is_empty()) {
+                let boxes = rules(plan, &known.scope).check_list;
+                let ticked = policy::ticked(&boxes, &known.facts.ticks, &known.plan, &world.people.roster);
+                approved.ticks = ticked.iter().filter_map(|it| it.by.cloned()).collect();
+            }
         }
         if let Some(known) = known.filter(|_| approved.overridden.is_none()) {
             approved.overridden.clone_from(&known.facts.overridden);
@@ -158,7 +164,7 @@ pub(super) fn ask(
         // Proposed again each time: what is proposed already stays as it is, unless the commit would be another one now.
         Some(ApprovalState::Pending) | None => {
             // A merge puts the commit on the branch at once, so people should know when that is welcome.
-            let not_yet = outside_windows(next, now);
+            let not_yet = outside_windows(plan, next, world.ledger.as_deref(), now);
             let window = not_yet.as_ref().map(|window| format!("; {window}")).unwrap_or_default();
             let facts = record.map(|record| record.facts.clone()).unwrap_or_default();
             let (mut missing, approvers) = if rules(plan, &scope).take_anybody() {

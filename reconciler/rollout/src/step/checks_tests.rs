@@ -13,6 +13,8 @@ fn node() -> Node {
         control_plane: false,
         kubelet_version: None,
         release: None,
+        origin: None,
+        unschedulable_since: None,
     }
 }
 
@@ -53,7 +55,7 @@ fn what_checks_say_is_part_of_the_evidence_that_opens_the_first_stage() {
     let opened_by = laboratory.ledger.as_ref().unwrap().stages[0].opened_by.as_ref().unwrap();
     let said = |object: &str| opened_by.facts.iter().find(|fact| fact.object == object).map(|fact| fact.seen.as_str());
     let passed = "certificates, webhooks, definitions, removed-apis, drains, etcd, images, virtual-address, \
-                  drift, signatures";
+                  drift, signatures, release-notes, capacity, addresses, eks-insights, runtime-extensions";
     assert_eq!(said("checks passed"), Some(passed));
     let nodes = said("check nodes").unwrap();
     assert!(nodes.starts_with("warn: Node worker-1: is cordoned"), "{nodes}");

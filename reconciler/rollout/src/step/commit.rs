@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
-use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
-use crate::plan::{Plan, StagePlan};
+use crate::ledger::{Ledger, LedgerFormat, LedgerState, StageRecord, StageRecordKind};
+use crate::plan::{PastDurations, Plan, StagePlan};
 use crate::verdict::{Evidence, Fact, Reason};
+use crate::way_back::WayBack;
 use crate::world::World;
 use domain::CommitId;
 
@@ -80,6 +81,7 @@ pub(super) fn stage(
             at,
             with,
             approvers: Vec::new(),
+            ticks: Vec::new(),
             overridden: None,
         });
     }
@@ -121,7 +123,7 @@ pub(super) fn identify(ledger: &mut Ledger, evidence: Option<&mut Evidence>, wor
     };
     if let Some(evidence) = evidence.filter(|_| ledger.identity.is_none()) {
         let seen = format!("recorded from this commit on as {identity}");
-        evidence.facts.push(Fact { object: format!("cluster {}", ledger.cluster), seen });
+        evidence.facts.push(Fact::new(format!("cluster {}", ledger.cluster), seen));
     }
     ledger.identity = Some(identity.clone());
 }
@@ -134,6 +136,7 @@ pub(super) fn is_for(retry: &Retry, plan: &Plan, stage: &StagePlan, attempt: u32
 /// The ledger of a rollout that begins; what is known of components is carried over.
 fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
     Ledger {
+        format: LedgerFormat::CURRENT,
         cluster: plan.cluster.clone(),
         rollout: plan.rollout_id.clone(),
         plan: plan.digest.clone(),
@@ -152,6 +155,8 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         edits: Vec::new(),
         rollback: plan.rollback.clone(),
         as_declared: Vec::new(),
+        way_back: WayBack::carried(plan, world.ledger.as_deref()),
+        durations: world.ledger.as_deref().map(PastDurations::after).unwrap_or_default(),
         verified: None,
         components: world.ledger.as_deref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
     }

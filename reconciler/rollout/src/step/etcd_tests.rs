@@ -72,7 +72,7 @@ fn who_approves_the_control_plane_approves_the_commit_that_moves_it() {
 
 /// A window that is closed at the time of these tests (January 1970).
 fn never() -> policy::MaintenanceWindow {
-    policy::MaintenanceWindow { days: Vec::new(), from: 0, to: 1, time_zone: policy::TimeZone::utc() }
+    policy::MaintenanceWindow::daily(0, 1, policy::TimeZone::utc())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::deploy::{DeployHead, Landed, StageTrailer};
 use crate::expectation::{ControlPlaneExpectation, EksaClusterExpectation, Expectation, Extent};
-use crate::gate::Gate;
+use crate::gate::{Gate, secrets};
 use crate::history::GateHistory;
 use crate::identity::ClusterIdentity;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
@@ -90,6 +90,8 @@ pub(crate) fn running(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Res
     };
     let (mut expectations, mut policy) = expectations(plan, record);
     above(record, &mut expectations);
+    as_before(ledger, &mut expectations);
+    as_retried(world, plan, stage, &mut expectations);
     // A timeout that was lowered meanwhile counts: whoever pushes a repair need not wait for the longer one.
     if let Some(newest) = world.plan.stages.iter().find(|known| known.stage.name == record.stage.name) {
         policy.timeout = policy.timeout.min(newest.policy.timeout);
@@ -131,6 +133,29 @@ fn above(record: &StageRecord, expectations: &mut [Expectation]) {
     }
 }
 
+/// Lets parts of a cluster of EKS know what was broken when the rollout began.
+fn as_before(ledger: &Ledger, expectations: &mut [Expectation]) {
+    for expectation in expectations {
+        match expectation {
+            Expectation::Verified(verified) => verified.before.clone_from(&ledger.before),
+            Expectation::Eks(part) => part.before.clone_from(&ledger.before),
+            Expectation::Secrets(secrets) => secrets::as_recorded(ledger, secrets),
+            _ => {}
+        }
+    }
+}
+
+/// Lets machines of a stage know how often people want them tried.
+fn as_retried(world: &World, plan: &Plan, stage: &StageId, expectations: &mut [Expectation]) {
+    for expectation in expectations {
+        if let Expectation::Attempts(attempts) = expectation {
+            let retries =
+                world.people.retries.iter().filter(|retry| retry.plan == plan.digest && retry.stage == *stage);
+            attempts.retried_after = retries.map(|retry| retry.attempt.saturating_sub(1)).collect();
+        }
+    }
+}
+
 fn binding(deploy: &DeployHead, cluster: &ClusterName, rollout: &RolloutId, stage: &StageId) -> Option<Binding> {
     let of_stage =
         |trailer: &StageTrailer| &trailer.cluster == cluster && &trailer.rollout == rollout && &trailer.stage == stage;
@@ -168,7 +193,11 @@ pub(crate) fn earlier(world: &World, plan: &Plan, next: Option<&StageId>, judged
 fn of_another(world: &World, plan: &Plan, stage: &StagePlan) -> OwnedGate {
     let own = world.ledger.as_deref().filter(|_| stage.state == StageState::Committed);
     let own = own.and_then(|ledger| binding(&world.deploy, &ledger.cluster, &ledger.rollout, &stage.stage));
-    OwnedGate::of(world, plan, stage, own.or_else(|| any_commit(&world.deploy)))
+    let mut gate = OwnedGate::of(world, plan, stage, own.or_else(|| any_commit(&world.deploy)));
+    if let Some(ledger) = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running) {
+        as_before(ledger, &mut gate.expectations);
+    }
+    gate
 }
 
 /// The gate before the first commit: bound to no commit, since none is its own.
@@ -183,14 +212,29 @@ pub(crate) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Owne
     let stage = plan.stages.iter().find(|stage| stage.stage.name == StageName::Verify)?;
     let last = running(world, ledger, plan)?.ok()?;
     let mut gate = OwnedGate::of(world, plan, stage, last.binding);
-    for expectation in &mut gate.expectations {
-        if let Expectation::Verified(verified) = expectation {
-            verified.before.clone_from(&ledger.before);
-        }
-    }
+    let ends = at_the_end(plan).flat_map(|stage| stage.expectations.iter().cloned());
+    gate.expectations.extend(ends);
+    as_before(ledger, &mut gate.expectations);
     gate.expectations.extend(last.expectations.into_iter().map(whole));
     gate.policy.timeout = Duration::MAX;
     Some(gate)
+}
+
+/// The stages before `verify` that have no commit, and are asked about when everything is committed.
+fn at_the_end(plan: &Plan) -> impl Iterator<Item = &StagePlan> {
+    plan.stages.iter().filter(|stage| stage.stage.is_at_the_end() && stage.stage.name != StageName::Verify)
+}
+
+/// The gates of those stages, in their order: each is named while it waits. `verify` asks for all of them, with its soak.
+pub(crate) fn ending(world: &World, ledger: &Ledger, plan: &Plan) -> Vec<OwnedGate> {
+    let Some(Ok(last)) = running(world, ledger, plan) else { return Vec::new() };
+    let gates = at_the_end(plan).map(|stage| {
+        let mut gate = OwnedGate::of(world, plan, stage, last.binding.clone());
+        as_before(ledger, &mut gate.expectations);
+        gate.policy.timeout = Duration::MAX;
+        gate
+    });
+    gates.collect()
 }
 
 /// What is expected at the end: all of a control plane, whatever let the next stages begin.
@@ -224,6 +268,12 @@ pub(crate) fn of_control_plane(world: &World) -> Option<OwnedGate> {
             && stage.expectations.iter().any(is_of_first_node)
     };
     plan.stages.iter().find(rolls_on).map(|stage| of_another(world, plan, stage))
+}
+
+/// The gate of the last commit of the rollout that runs.
+pub(crate) fn last(world: &World) -> Option<OwnedGate> {
+    let (ledger, plan) = of_running(world)?;
+    running(world, ledger, plan)?.ok()
 }
 
 /// The ledger of the rollout that runs, and its own plan; the newest where that is not known.

@@ -16,7 +16,7 @@ use crate::identity::Identification;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{
     Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, Deployment, FluxKustomization, Inspection,
-    Node, Observation, RunningImage, SourceKind, Survey, conditions,
+    Node, Observation, RunningImage, SidecarReading, SourceKind, Survey, conditions,
 };
 use crate::plan::{Block, ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::stage::{StageId, StageName};
@@ -37,7 +37,7 @@ pub(crate) struct RolloutHarness {
     pub(crate) sources: Vec<Vec<(&'static str, u8)>>,
     pub(crate) policy: StagePolicy,
     pub(crate) one_way: bool,
-    /// Whether one field moves `etcd` and `control-plane`.
+    /// Whether one field moves `etcd` and `control-plane`, or one commit `addons` and all that comes after.
     pub(crate) one_field: bool,
     pub(crate) deploy: DeployHead,
     pub(crate) ledger: Option<Ledger>,
@@ -137,13 +137,13 @@ impl RolloutHarness {
             let place = self.stages.iter().position(|(stage, _, _)| *stage == name);
             place.is_some_and(|place| self.stages[place].1 != targets[place].1)
         };
-        let carried = |name: &str| self.one_field && name == "control-plane" && differs("etcd");
+        let carried = |name: &str| self.carrier_of(name).filter(|carrier| differs(carrier));
         let stages = self.stages.iter().zip(targets).map(|((name, deployed, _), (_, target))| {
             let stage: StageId = name.parse().unwrap();
             StageInput {
-                deployed: digest_of(name, if carried(name) { *target } else { *deployed }),
+                deployed: digest_of(name, if carried(name).is_some() { *target } else { *deployed }),
                 target: digest_of(name, *target),
-                carried_by: carried(name).then(|| StageName::Etcd.into()),
+                carried_by: carried(name).map(|carrier| carrier.parse().unwrap()),
                 changes: vec![ComponentChange {
                     component: (*name).to_owned(),
                     class: ChangeClass::Patch,
@@ -158,6 +158,7 @@ impl RolloutHarness {
                 deployed_expectations: expectations(name, *deployed),
                 policy: self.policy.clone(),
                 machines: 0,
+                uncounted_machines: false,
                 render_error: None,
                 stage,
             }
@@ -175,6 +176,7 @@ impl RolloutHarness {
             deployed_expectations: Vec::new(),
             policy: self.policy.clone(),
             machines: 0,
+            uncounted_machines: false,
             render_error: None,
             carried_by: None,
         };
@@ -207,7 +209,17 @@ impl RolloutHarness {
             warnings: Vec::new(),
             ledger: self.ledger.clone(),
             rollback: None,
+            eksctl: None,
+            tanzu: None,
         })
+    }
+
+    /// The stage whose commit moves this one too.
+    fn carrier_of(&self, name: &str) -> Option<&'static str> {
+        let has_addons = self.stages.iter().any(|(known, ..)| *known == "addons");
+        let (carrier, is_carried) =
+            if has_addons { ("addons", name != "addons") } else { ("etcd", name == "control-plane") };
+        (self.one_field && is_carried).then_some(carrier)
     }
 
     pub(crate) fn world(&self) -> World {
@@ -239,6 +251,7 @@ impl RolloutHarness {
         let mut observation = Observation::empty(self.now);
         observation.identity = self.identity.clone();
         observation.survey = Some(Survey::default());
+        observation.sidecars = Some(SidecarReading::default());
         observation.inspection = Some(Inspection::default());
         observation.nodes.clone_from(&self.nodes);
         let head = self.deploy.commit().cloned();
@@ -324,8 +337,11 @@ impl RolloutHarness {
                 let stage = self.stages.iter_mut().find(|(stage, _, _)| *stage == name).unwrap();
                 assert_eq!(commit.before, digest_of(stage.0, stage.1));
                 stage.1 = (0..=9).find(|version| digest_of(stage.0, *version) == commit.after).unwrap();
-                let (moved, moves_both) = (stage.1, self.one_field && stage.0 == "etcd");
-                for known in self.stages.iter_mut().filter(|(name, ..)| moves_both && *name == "control-plane") {
+                let (moved, carrier) = (stage.1, stage.0);
+                let names: Vec<&str> = self.stages.iter().map(|(name, ..)| *name).collect();
+                let carried: Vec<&str> =
+                    names.into_iter().filter(|name| self.carrier_of(name) == Some(carrier)).collect();
+                for known in self.stages.iter_mut().filter(|(name, ..)| carried.contains(name)) {
                     known.1 = moved;
                 }
                 let stage = self.stages.iter().find(|(stage, _, _)| *stage == name).unwrap();
@@ -373,6 +389,7 @@ impl RolloutHarness {
             Effect::OrderMachines { .. }
             | Effect::Observe { .. }
             | Effect::Etcd(_)
+            | Effect::Cluster(_)
             | Effect::Wait { .. }
             | Effect::Hold { .. }
             | Effect::Blocked { .. }

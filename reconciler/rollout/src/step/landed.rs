@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::stage::StageId;
 use crate::verdict::Reason;
 use crate::world::World;
-use policy::{OnFailure, Verdict};
+use policy::{Begin, Closed, OnFailure, Verdict};
 
 use super::{approval, commit};
 
@@ -36,7 +36,9 @@ pub(super) fn restrain(world: &World, effects: Vec<Effect>, now: Timestamp) -> V
                 known.extend(reasons.iter().cloned());
                 restrained.push(Effect::Hold { stage, reasons: known, help });
             }
-            Effect::Observe { .. } | Effect::Backup { .. } | Effect::Etcd(_) => restrained.push(effect),
+            Effect::Observe { .. } | Effect::Backup { .. } | Effect::Etcd(_) | Effect::Cluster(_) => {
+                restrained.push(effect);
+            }
             Effect::OrderMachines { .. }
             | Effect::RequestApproval(_)
             | Effect::Commit(_)
@@ -64,7 +66,12 @@ pub fn merged_outside_window(world: &World) -> Option<Reason> {
     let stage = approval::plan_of(world, ledger).unwrap_or(&world.plan).stage(&record.stage)?;
     let (name, at) = (&record.stage, landed.committed_at);
     let reason = Reason::new(format!("stage {name} was merged outside of its maintenance windows by {who} at {at}"));
-    (!stage.policy.windows.contains(at) && !is_overridden(world, ledger, &record.stage)).then_some(reason)
+    let name = stage.stage.to_string();
+    let rollback = world.plan.rollback.is_some();
+    // Whether it was over in time is the person's affair who merged it.
+    let begin = Begin { stage: &name, goes_back: rollback, takes: None };
+    let is_outside = matches!(stage.policy.windows.closed(at, begin), Some(Closed::Outside | Closed::Frozen(..)));
+    (is_outside && !is_overridden(world, ledger, &record.stage)).then_some(reason)
 }
 
 /// Puts that on record.

@@ -5,6 +5,7 @@
 
 mod advance;
 mod approval;
+mod care;
 mod commit;
 mod etcd;
 #[cfg(test)]
@@ -27,6 +28,8 @@ mod properties;
 #[cfg(test)]
 mod rules_tests;
 #[cfg(test)]
+mod tanzu_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -47,7 +50,8 @@ pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
 pub use foresight::{after_soak, behind_gate};
 pub use landed::merged_outside_window;
-pub use opening::outside_windows;
+pub(crate) use opening::closed_windows;
+pub use opening::{fitting_nowhere, outside_windows};
 
 use opening::Opening;
 
@@ -60,7 +64,8 @@ pub fn step(world: &World, now: Timestamp) -> Vec<Effect> {
     let effects = landed::restrain(world, decide(world, now), now);
     let effects =
         if fast_path::is_enough(world, &effects, now) { effects } else { fast_path::read_everything(world, now) };
-    order::with_order(world, effects, now)
+    let effects = order::with_order(world, effects, now);
+    care::with_care(world, effects, now)
 }
 
 fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
@@ -272,6 +277,9 @@ fn close(world: &World, ledger: &Ledger, state: LedgerState, mut evidence: Evide
 /// How soon a cluster is asked again that did not answer, so that a rollout goes on soon after it does.
 const UNANSWERED: SignedDuration = SignedDuration::from_secs(5);
 
+/// The time between two readings while nodes are drained.
+const WHILE_DRAINING: SignedDuration = SignedDuration::from_secs(3);
+
 /// When to read again: four times within the age that an observation may have, and not later than the wait ends.
 fn next_reading(
     world: &World,
@@ -281,7 +289,10 @@ fn next_reading(
 ) -> Timestamp {
     let Some(observation) = &world.observation else { return now };
     let quarter = SignedDuration::try_from(maximum_age / 4).unwrap_or(SignedDuration::from_secs(30));
+    // What keeps a node is to be named within seconds, and nothing tells of an eviction that is refused.
+    let drains = observation.drains.as_ref().is_some_and(|drains| !drains.nodes.is_empty());
     let distance = match observation.reachable {
+        Reachability::Reachable if drains => quarter.min(WHILE_DRAINING),
         Reachability::Reachable => quarter,
         Reachability::Unreachable { .. } => quarter.min(UNANSWERED),
     };

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 
 use crate::effect::Effect;
-use crate::ledger::LedgerState;
-use crate::plan::StagePlan;
+use crate::ledger::{Ledger, LedgerState};
+use crate::plan::{Plan, StagePlan, StageState, StageTime};
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
 use crate::world::World;
-use policy::StagePolicy;
+use policy::{Begin, Closed, StagePolicy};
 
 /// How a plan comes to its next stage.
 #[derive(Debug)]
@@ -35,20 +35,78 @@ pub(super) enum Key {
 /// The effects that stand in the way.
 pub(super) type Stop = Vec<Effect>;
 
-/// None inside of a maintenance window, else when the next one opens, as far as that is known.
+/// Why a stage may not begin now by windows and freezes, and when it may, as far as that is known; none where it may. `ledger` is that of its
+/// cluster.
 #[must_use]
-pub fn closed_windows(next: &StagePlan, now: Timestamp) -> Option<Option<Timestamp>> {
+pub fn closed_windows(
+    plan: &Plan,
+    next: &StagePlan,
+    ledger: Option<&Ledger>,
+    now: Timestamp,
+) -> Option<(Reason, Option<Timestamp>)> {
     let windows = &next.policy.windows;
-    (!windows.contains(now)).then(|| windows.next(now))
+    if windows.is_empty() {
+        return None;
+    }
+    let time = if windows.ask_how_long() { StageTime::of(next, ledger) } else { StageTime::Unknown };
+    let name = next.stage.to_string();
+    let begin = Begin { stage: &name, goes_back: plan.rollback.is_some(), takes: time.known() };
+    let closed = windows.closed(now, begin)?;
+    let opens = windows.next_begin(now, begin);
+    let reason = match closed {
+        Closed::Outside if windows.ask_how_long() && opens.is_none() => fits_nowhere(&name, time),
+        Closed::Outside => Reason::new("outside of the maintenance windows"),
+        Closed::Frozen(reason, until) => {
+            let help =
+                "`except` of that freeze names what begins all the same; pushed now, it counts for the next rollout";
+            Reason::new(format!("frozen until {until}: {reason}")).help(help)
+        }
+        Closed::TooLate(_) if opens.is_none() => fits_nowhere(&name, time),
+        Closed::TooLate(closes) => {
+            let what = match time {
+                StageTime::Unknown => format!("too near the end of the window at {closes}: {time}"),
+                StageTime::Past(..) | StageTime::Given(_) => {
+                    format!("it would not be over when the window closes at {closes}: {time}")
+                }
+            };
+            Reason::new(what).help("it begins in the next window; `estimate` of the stage says how long it takes")
+        }
+    };
+    Some((reason, opens))
 }
 
-/// Why something is not to be merged yet, in words; none inside of a maintenance window.
+fn fits_nowhere(stage: &str, time: StageTime) -> Reason {
+    let reason = Reason::new(format!("stage {stage} fits into no window in sight: {time}"));
+    reason.help("make a window longer, its `margin` shorter, or write `mustFit: false`")
+}
+
+/// Stages to come that fit into no window, each with the reason: the rollout would stand still before it.
 #[must_use]
-pub fn outside_windows(next: &StagePlan, now: Timestamp) -> Option<String> {
-    closed_windows(next, now).map(|opens| match opens {
+pub fn fitting_nowhere(plan: &Plan, ledger: Option<&Ledger>, now: Timestamp) -> Vec<Reason> {
+    let open = plan.stages.iter().filter(|stage| {
+        matches!(stage.state, StageState::Pending | StageState::Blocked) && !stage.stage.is_without_commit()
+    });
+    let never = open.filter_map(|stage| {
+        let windows = &stage.policy.windows;
+        let time = StageTime::of(stage, ledger);
+        let name = stage.stage.to_string();
+        let begin = Begin { stage: &name, goes_back: plan.rollback.is_some(), takes: time.known() };
+        let is_asked = windows.ask_how_long() && stage.carried_by.is_none();
+        (is_asked && windows.next_begin(now, begin).is_none()).then(|| fits_nowhere(&name, time))
+    });
+    never.collect()
+}
+
+/// Why something is not to be merged yet, in words; none where the stage may begin.
+#[must_use]
+pub fn outside_windows(plan: &Plan, next: &StagePlan, ledger: Option<&Ledger>, now: Timestamp) -> Option<String> {
+    let (reason, opens) = closed_windows(plan, next, ledger, now)?;
+    let next = match opens {
         Some(opens) => format!("the next maintenance window opens at {opens}"),
         None => "no maintenance window opens any more".to_owned(),
-    })
+    };
+    let is_plain = reason.message == "outside of the maintenance windows";
+    Some(if is_plain { next } else { format!("{}; {next}", reason.message) })
 }
 
 /// Somebody has stopped the cluster for a while: nothing goes on, and nothing is gone back from, until that ends. None where there is nothing to do.

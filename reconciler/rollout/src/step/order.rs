@@ -27,16 +27,18 @@ pub(super) fn with_order(world: &World, mut effects: Vec<Effect>, now: Timestamp
 }
 
 fn order(world: &World, now: Timestamp) -> MachineOrder {
-    let Some(observation) = world.observation.as_deref().filter(|read| read.confirmed) else {
-        return MachineOrder::default();
-    };
-    let recorded = world.ledger.as_deref().and_then(|ledger| ledger.identity.as_ref());
+    let Some(observation) = relied_on(world) else { return MachineOrder::default() };
     let cluster = world.plan.cluster.as_str();
-    if observation.reachable != Reachability::Reachable || observation.identity.of(cluster, recorded).is_err() {
-        return MachineOrder::default();
-    }
     let gate = gates::of_control_plane(world);
     machine_order(cluster, gate.as_ref().and_then(running), observation, now)
+}
+
+/// A reading of the cluster that is meant, by which something may be done to it.
+pub(super) fn relied_on(world: &World) -> Option<&Observation> {
+    let observation = world.observation.as_deref().filter(|read| read.confirmed)?;
+    let recorded = world.ledger.as_deref().and_then(|ledger| ledger.identity.as_ref());
+    let is_it = observation.identity.of(world.plan.cluster.as_str(), recorded).is_ok();
+    (observation.reachable == Reachability::Reachable && is_it).then_some(observation)
 }
 
 /// The history with what this reading shows of the machines whose order that is.

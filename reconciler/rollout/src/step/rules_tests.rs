@@ -225,7 +225,7 @@ fn a_merge_outside_of_its_window_is_told_and_on_record_and_the_next_stage_waits(
         let opens = laboratory.now + SignedDuration::from_hours(8);
         let from = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
         let time_zone = "UTC".parse().unwrap();
-        laboratory.policy.windows = vec![MaintenanceWindow { days: Vec::new(), from, to: from + 60, time_zone }].into();
+        laboratory.policy.windows = vec![MaintenanceWindow::daily(from, from + 60, time_zone)].into();
         laboratory.turns(20);
         laboratory.merge_by("alice");
         let at = laboratory.now;

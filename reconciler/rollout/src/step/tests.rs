@@ -381,9 +381,7 @@ fn a_proposal_tells_when_a_merge_is_welcome_and_an_approved_commit_waits_for_it(
     laboratory.policy.approval = Approval::Stage;
     let opens = laboratory.now + SignedDuration::from_hours(2);
     let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
-    laboratory.policy.windows =
-        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }]
-            .into();
+    laboratory.policy.windows = vec![MaintenanceWindow::daily(minute, minute + 60, "UTC".parse().unwrap())].into();
     let waiting = waits_for(&laboratory.turns(20));
     assert!(waiting.contains("the next maintenance window opens at"), "{waiting}");
     laboratory.approvals[0].state = ApprovalState::Approved;
@@ -400,9 +398,7 @@ fn another_cluster_comes_first_and_windows_are_kept() {
     laboratory.prerequisites[0].met = true;
     let opens = laboratory.now + SignedDuration::from_hours(2);
     let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
-    laboratory.policy.windows =
-        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }]
-            .into();
+    laboratory.policy.windows = vec![MaintenanceWindow::daily(minute, minute + 60, "UTC".parse().unwrap())].into();
     let effects = laboratory.turns(5);
     assert_eq!(waits_for(&effects), "outside of the maintenance windows");
     laboratory.now = opens;
@@ -441,4 +437,33 @@ fn nothing_is_written_while_a_change_of_policy_is_unconfirmed() {
     laboratory.until("close");
     laboratory.unconfirmed = vec![block];
     assert_eq!(laboratory.turns(5), [Effect::Done], "where there is nothing to do nobody has to confirm anything");
+}
+
+#[test]
+fn a_stage_begins_only_where_it_fits_and_the_next_rollout_knows_how_long_it_took() {
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
+    let midnight = laboratory.now.as_second().rem_euclid(86_400) / 60;
+    let minute = u16::try_from(midnight).unwrap();
+    let daily = |from: u16, to: u16| MaintenanceWindow {
+        must_fit: true,
+        ..MaintenanceWindow::daily(from, to, "UTC".parse().unwrap())
+    };
+    // It is open, for ten minutes more, and has been for an hour.
+    laboratory.policy.windows = vec![daily(minute - 60, minute + 10)].into();
+    let waiting = waits_for(&laboratory.turns(20));
+    assert!(waiting.starts_with("too near the end of the window at ") && waiting.contains("nobody knows"), "{waiting}");
+    laboratory.policy.estimate = Some(std::time::Duration::from_secs(30 * 60));
+    let waiting = waits_for(&laboratory.turns(20));
+    assert!(waiting.contains("it takes 30 min, by the `estimate` of the policy"), "{waiting}");
+    laboratory.policy.estimate = Some(std::time::Duration::from_secs(2 * 60 * 60));
+    let waiting = waits_for(&laboratory.turns(20));
+    assert!(waiting.starts_with("stage cert-manager fits into no window in sight: it takes 120 min"), "{waiting}");
+    laboratory.policy.estimate = Some(std::time::Duration::from_secs(60));
+    laboratory.until("close");
+    let ledger = laboratory.ledger.clone().unwrap();
+    let stage =
+        laboratory.world().plan.stages.iter().find(|it| it.stage.to_string() == "cert-manager").unwrap().clone();
+    // What it took counts more than what was said.
+    let time = crate::plan::StageTime::of(&stage, Some(&ledger));
+    assert!(matches!(time, crate::plan::StageTime::Past(_, 1)), "{time:?}");
 }

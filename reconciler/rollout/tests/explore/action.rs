@@ -295,6 +295,7 @@ impl Model {
                 }
                 Effect::Observe { .. }
                 | Effect::Etcd(_)
+                | Effect::Cluster(_)
                 | Effect::OrderMachines { .. }
                 | Effect::RequestApproval(_)
                 | Effect::Wait { .. }

@@ -40,6 +40,7 @@ fn check_decision(effects: &[Effect]) {
             Effect::Observe { .. }
             | Effect::Backup { .. }
             | Effect::Etcd(_)
+            | Effect::Cluster(_)
             | Effect::OrderMachines { .. }
             | Effect::RequestApproval(_)
             | Effect::Done => {}

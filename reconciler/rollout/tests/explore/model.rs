@@ -175,6 +175,7 @@ impl Model {
             deployed_expectations: expectations(name, deployed),
             policy: policy.clone(),
             machines: 0,
+            uncounted_machines: false,
             render_error: None,
             carried_by: None,
         });
@@ -190,6 +191,7 @@ impl Model {
             deployed_expectations: Vec::new(),
             policy: policy.clone(),
             machines: 0,
+            uncounted_machines: false,
             render_error: None,
             carried_by: None,
         };
@@ -223,6 +225,8 @@ impl Model {
             warnings: Vec::new(),
             ledger: own.ledger.clone(),
             rollback: None,
+            eksctl: None,
+            tanzu: None,
         })
     }
 

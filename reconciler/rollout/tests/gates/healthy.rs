@@ -58,7 +58,11 @@ pub fn healthy_conditions(names: &[&str], unhealthy: &[&str]) -> BTreeMap<String
 
 pub fn machine(name: &str, owner: &str, control_plane: bool) -> Machine {
     Machine {
+        uid: None,
+        created_at: None,
+        rollout: None,
         certificates_end: None,
+        deleted_at: None,
         namespace: "eksa-system".into(),
         name: name.into(),
         cluster: "prod".into(),
@@ -76,6 +80,7 @@ pub fn machine(name: &str, owner: &str, control_plane: bool) -> Machine {
         phase: Some("Running".into()),
         delete_first: None,
         brake: None,
+        hardware: None,
         conditions: healthy_conditions(
             &["UpToDate", "NodeHealthy", "Ready", "EtcdMemberHealthy"],
             &["Updating", "Deleting"],
@@ -92,7 +97,12 @@ pub fn before() -> Before {
         workloads: 4,
         broken: vec!["Deployment shop/long-broken".into()],
         more_broken: 0,
+        missing_sidecars: None,
+        more_missing_sidecars: 0,
+        api_requests: None,
+        dump: None,
         strays: Some(vec!["Node by-hand".into()]),
+        templates: Vec::new(),
     }
 }
 
@@ -100,6 +110,7 @@ pub fn before() -> Before {
 pub fn member(name: &str) -> Machine {
     Machine {
         certificates_end: None,
+        deleted_at: None,
         spec_version: None,
         infrastructure_template: Some("etcd-template-2".into()),
         node: None,
@@ -221,6 +232,8 @@ pub fn healthy() -> Observation {
         misscheduled: Some(0),
         images: vec![image()],
         running: vec![running("c"), running("d")],
+        template: None,
+        pods: Vec::new(),
     });
     healthy.custom_resource_definitions.push(CustomResourceDefinition {
         name: "clusters.cluster.x-k8s.io".into(),
@@ -240,7 +253,14 @@ pub fn healthy() -> Observation {
     });
     for (reference, generation) in [(bundle(), Some(1)), (leftover(), None), (machine_config(), Some(3))] {
         let present = generation.is_some();
-        healthy.objects.push(ObjectPresence { reference, present, generation, deleting: false, unfinished: None });
+        healthy.objects.push(ObjectPresence {
+            reference,
+            present,
+            generation,
+            deleting: false,
+            unfinished: None,
+            origin: None,
+        });
     }
     healthy.eksa_clusters.push(EksaCluster {
         namespace: "default".into(),
@@ -285,10 +305,12 @@ pub fn healthy() -> Observation {
         namespace: "eksa-system".into(),
         name: "prod-md-0".into(),
         cluster: "prod".into(),
+        rollout: None,
         group: Some("md-0".parse().unwrap()),
         generation: 2,
         observed_generation: Some(2),
         paused: false,
+        paused_in_place: false,
         deleting: false,
         spec_version: Some(VERSION.into()),
         spec_replicas: Some(2),
@@ -357,6 +379,8 @@ pub fn healthy() -> Observation {
     for machine in healthy.machines.clone().into_iter().filter(|machine| machine.node.is_some()) {
         healthy.nodes.push(Node {
             release: None,
+            origin: None,
+            unschedulable_since: None,
             name: machine.node.clone().unwrap(),
             ready: ConditionStatus::True,
             unschedulable: false,

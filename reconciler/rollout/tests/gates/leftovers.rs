@@ -1,8 +1,8 @@
 //! What belongs to nothing at the end of a rollout, and what did so before it.
 
 use rollout::{
-    BRAKE, Before, DELETE_FIRST, Expectation, KubeletVersions, MachineMark, Marked, Node, Observation,
-    VerifiedExpectation,
+    BRAKE, Before, DELETE_FIRST, Expectation, GateVerdict, KubeletVersions, MachineMark, Marked, Node, ObjectReference,
+    Observation, Templates, VerifiedExpectation,
 };
 
 use super::healthy::*;
@@ -10,6 +10,10 @@ use super::{reasons, soaked, verdict};
 
 /// What verify says where these were strays before the rollout.
 fn verified(observation: &Observation, strays: Option<&[&str]>) -> String {
+    reasons(&verify(observation, strays))
+}
+
+fn verify(observation: &Observation, strays: Option<&[&str]>) -> GateVerdict {
     let strays = strays.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
     let expectation = Expectation::Verified(VerifiedExpectation {
         cluster: Some("prod".into()),
@@ -18,7 +22,26 @@ fn verified(observation: &Observation, strays: Option<&[&str]>) -> String {
         leftovers: Vec::new(),
         before: Some(Before { strays, ..before() }),
     });
-    reasons(&verdict(&soaked(observation), &[flux(), expectation], now()))
+    verdict(&soaked(observation), &[flux(), expectation], now())
+}
+
+#[test]
+fn templates_that_nothing_names_any_more_are_told_and_hold_nothing() {
+    let template = |name: &str| ObjectReference {
+        api_version: "infrastructure.cluster.x-k8s.io/v1beta1".into(),
+        kind: "VSphereMachineTemplate".into(),
+        namespace: Some("eksa-system".into()),
+        name: name.into(),
+    };
+    let seen = Observation {
+        templates: Some(Templates { named: vec![template("prod-cp-2")], orphaned: vec![template("prod-cp-1")] }),
+        ..healthy()
+    };
+    let GateVerdict::Pass { evidence } = verify(&seen, Some(&[])) else { panic!("{:?}", verify(&seen, Some(&[]))) };
+    let told: Vec<_> = evidence.facts.iter().filter(|fact| fact.object.contains("MachineTemplate")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].object, "VSphereMachineTemplate eksa-system/prod-cp-1");
+    assert!(told[0].seen.contains("nothing of the cluster names it any more"), "{told:?}");
 }
 
 fn with_node(kubelet: Option<&str>) -> Observation {

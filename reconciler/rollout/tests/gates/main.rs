@@ -4,7 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod addons;
 mod first_node;
+mod gone;
 mod healthy;
 mod leftovers;
 mod providers;

@@ -11,6 +11,7 @@ use super::{
     Event, State, condition,
     deployment::number,
     machine::{Machine, MachineSpec, Owner, Phase},
+    upgrades::Way,
 };
 use crate::{desired::DesiredMachines, fault::Fault};
 
@@ -38,9 +39,14 @@ impl ControlPlane {
         Self { spec, kube_vip, published }
     }
 
+    /// Somebody writes on it which rollout changed it last.
+    pub(super) fn sign(&mut self, rollout: &domain::RolloutId) {
+        self.published.rollout = Some(rollout.to_string());
+    }
+
     /// The object as the API server shows it.
-    pub(super) fn observed(&self, paused: bool) -> rollout::ControlPlane {
-        rollout::ControlPlane { paused, ..self.published.clone() }
+    pub(super) fn observed(&self, paused: bool, paused_in_place: bool) -> rollout::ControlPlane {
+        rollout::ControlPlane { paused: paused || paused_in_place, paused_in_place, ..self.published.clone() }
     }
 
     /// Whether its status says that it is rolled out.
@@ -54,11 +60,14 @@ impl ControlPlane {
 }
 
 impl State {
-    /// The object gets a new spec; its controller notices a moment later.
-    pub(super) fn change_control_plane(&mut self, spec: DesiredMachines, kube_vip: Option<String>) {
-        let Some(control_plane) = &mut self.control_plane else { return };
+    /// The object gets a new spec, unless that is refused; its controller notices a moment later.
+    pub(super) fn change_control_plane(&mut self, spec: DesiredMachines, kube_vip: Option<String>) -> bool {
+        if !self.admits(Owner::ControlPlane, &spec) {
+            return false;
+        }
+        let Some(control_plane) = &mut self.control_plane else { return true };
         if control_plane.spec == spec && control_plane.kube_vip == kube_vip {
-            return;
+            return true;
         }
         control_plane.published.generation += 1;
         control_plane.published.spec_version.clone_from(&spec.version);
@@ -69,11 +78,13 @@ impl State {
         // The only moment in which status of the generation before stands beside the new spec.
         let notices_in = self.random.between(Duration::from_millis(200), Duration::from_millis(1000));
         self.plan_in(notices_in, Event::ControlPlane);
+        true
     }
 
     /// One turn of the KubeadmControlPlane's controller.
     pub(super) fn reconcile_control_plane(&mut self) {
-        if self.is_active(Fault::ControlPlanePaused) || self.is_active(Fault::ClusterPaused) {
+        let ours = self.control_plane.as_ref().is_some_and(|known| self.is_paused_in_place(&known.spec.name));
+        if ours || self.is_active(Fault::ControlPlanePaused) || self.is_cluster_paused() {
             if let Some(control_plane) = &mut self.control_plane {
                 let generation = Some(control_plane.published.generation);
                 control_plane.published.conditions.extend([condition(
@@ -103,7 +114,13 @@ impl State {
         let outdated: Vec<&&Machine> =
             machines.iter().filter(|machine| !machine.is(&spec.version, &spec.template)).collect();
         let old = outdated.iter().find(|machine| machine.delete_first.is_some()).or(outdated.first()).copied();
-        if (old.is_some() && machines.len() <= wanted) || machines.len() < wanted {
+        let (old, last, count) = (old.map(|old| old.id), machines.last().map(|last| last.id), machines.len());
+        if let Some(id) = old.filter(|_| count <= wanted)
+            && self.update_in_place(Owner::ControlPlane, id) == Way::Stays
+        {
+            return;
+        }
+        if (old.is_some() && count <= wanted) || count < wanted {
             let prefix = spec.name.clone();
             self.create_machine(
                 MachineSpec {
@@ -116,9 +133,7 @@ impl State {
                 Phase::Created,
             );
             self.plan_in(Duration::from_secs(1), Event::ControlPlane);
-        } else if let Some(id) =
-            old.or_else(|| machines.last().filter(|_| machines.len() > wanted)).map(|machine| machine.id)
-        {
+        } else if let Some(id) = old.or(last.filter(|_| count > wanted)) {
             self.delete_machine(id);
             self.plan_in(Duration::from_secs(1), Event::ControlPlane);
         } else {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use domain::GroupName;
 use rollout::{ConditionStatus, ObjectReference};
 
 use super::{Event, State};
@@ -115,18 +116,34 @@ impl State {
             }
         }
         for object in &applied {
-            if let DesiredObject::ControlPlane { machines, kube_vip } = object {
-                self.change_control_plane(machines.clone(), kube_vip.clone());
+            if let DesiredObject::ControlPlane { machines, kube_vip } = object
+                && !self.change_control_plane(machines.clone(), kube_vip.clone())
+            {
+                return false;
             }
         }
         if self.eksa.is_some() && self.control_plane.as_ref().is_some_and(|control_plane| !control_plane.is_available())
         {
             return false;
         }
+        if self.eksa.is_some() {
+            // A group that the specification does not have any more is deleted.
+            let is_wanted = |group: &GroupName| {
+                let mut objects = applied.iter();
+                objects.any(|object| matches!(object, DesiredObject::Workers { group: known, .. } if known == group))
+            };
+            let unwanted = self.workers.iter().enumerate().filter(|(_, workers)| !is_wanted(&workers.group));
+            let unwanted: Vec<usize> = unwanted.map(|(index, _)| index).collect();
+            unwanted.into_iter().for_each(|index| self.delete_workers(index));
+        }
+        let mut is_whole = true;
         for object in applied {
             if let DesiredObject::Workers { group, machines } = object {
-                self.write_workers(group, machines);
+                is_whole &= self.write_workers(group, machines);
             }
+        }
+        if !is_whole {
+            return false;
         }
         if let Some(eksa) = &mut self.eksa {
             eksa.reconciled = generation;
@@ -176,7 +193,7 @@ impl State {
 impl super::control_plane::ControlPlane {
     /// What the controller asks before it goes on to the workers. While a rollout changes no version it holds from the beginning.
     fn is_available(&self) -> bool {
-        let published = self.observed(false);
+        let published = self.observed(false, false);
         published.observed_generation == Some(published.generation)
             && published.status_version.as_ref() == Some(&published.spec_version)
             && published.conditions.get("Available").is_some_and(|condition| condition.status == ConditionStatus::True)

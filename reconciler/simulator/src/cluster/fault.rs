@@ -54,6 +54,7 @@ impl State {
             | Fault::WebhookDown
             | Fault::FluxError
             | Fault::SourceError
+            | Fault::CertificatesLost
             | Fault::BackupFailed => {}
         }
     }
@@ -84,6 +85,7 @@ impl State {
             Fault::ControlPlanePaused => self.plan_in(Duration::from_millis(2500), Event::ControlPlane),
             Fault::NodeNotReady => self.find_nodes(),
             Fault::FluxSuspended => self.suspend_kustomizations(false),
+            Fault::CertificatesLost => self.restored = true,
             Fault::StaleReads
             | Fault::LostEvents
             | Fault::PartialReads
@@ -105,6 +107,7 @@ impl State {
     fn lose_machine(&mut self, is_of: impl Fn(Owner) -> bool) {
         let machine = self.machines.iter().find(|machine| is_of(machine.owner) && machine.is_ready());
         if let Some(id) = machine.map(|machine| machine.id) {
+            self.may_replace();
             self.delete_machine(id);
             self.look_at_machines();
         }
@@ -144,7 +147,7 @@ impl State {
         self.nodes_changed();
     }
 
-    fn look_at_machines(&mut self) {
+    pub(super) fn look_at_machines(&mut self) {
         self.plan_in(Duration::from_millis(500), Event::ControlPlane);
         for index in 0..self.workers.len() {
             self.plan_in(Duration::from_millis(500), Event::Workers(index));

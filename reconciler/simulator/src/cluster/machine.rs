@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use rollout::{Condition, ConditionStatus, Marked};
 
-use super::{Event, State, condition};
+use super::{Event, State, condition, upgrades::NodeTruth};
 use crate::{clock::Moment, desired::DesiredMachines, fault::Fault};
 
 /// A machine's spec does not change during its life, once its provider has filled it in.
@@ -65,10 +65,14 @@ pub(super) struct Machine {
     pub(super) delete_first: Option<Marked>,
     /// It is not drained.
     pub(super) brake: Option<Marked>,
+    /// The rollout that Stepgate has written on it.
+    pub(super) rollout: Option<String>,
     pub(super) born: Moment,
     /// When its next step is due; an event of another moment is out of date.
     due: Option<Moment>,
-    kubelet: String,
+    pub(super) kubelet: String,
+    /// What upgrades in place make of its node.
+    pub(super) node: NodeTruth,
 }
 
 impl Machine {
@@ -77,7 +81,25 @@ impl Machine {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.phase == Phase::Running && !self.deleting && !self.lost
+        let is_up = !self.lost && !self.node.away && !self.node.restarting && !self.node.missing;
+        self.phase == Phase::Running && !self.deleting && is_up && !self.node.updating
+    }
+
+    /// What its kubelet says of its version.
+    pub(super) fn kubelet(&self) -> &str {
+        &self.kubelet
+    }
+
+    /// Whether its node runs the version of the machine, and takes Pods.
+    pub(super) fn runs_what_it_says(&self) -> bool {
+        let is_of_node = self.owner != Owner::Etcd;
+        let is_stayed = self.kubelet == kubelet_version(&self.version);
+        !is_of_node || (is_stayed && self.node.cordon.is_none() && !self.node.is_under_way())
+    }
+
+    /// Whether its node reports.
+    fn is_heard(&self) -> bool {
+        !self.lost && !self.node.away && !self.node.restarting
     }
 
     /// `Ready` is not known yet.
@@ -88,7 +110,7 @@ impl Machine {
 
     /// Its etcd member and control-plane pods are missing or unhealthy while its node is there.
     pub(super) fn harms_control_plane(&self) -> bool {
-        matches!(self.phase, Phase::Unhealthy | Phase::Leaving | Phase::Gone)
+        matches!(self.phase, Phase::Unhealthy | Phase::Leaving | Phase::Gone) || self.node.away || self.node.restarting
     }
 
     /// Is from now on, and has always been, what the branch says.
@@ -105,9 +127,13 @@ impl Machine {
 
     /// The object as the API server shows it.
     pub(super) fn observed(&self, namespace: &str, cluster: &str, owner: Option<String>) -> rollout::Machine {
-        let node = self.has_node() || self.phase == Phase::Gone && self.owner != Owner::Etcd;
+        let node = self.has_node() && !self.node.missing || self.phase == Phase::Gone && self.owner != Owner::Etcd;
         rollout::Machine {
+            uid: Some(super::acting::uid_of(self.id)),
+            created_at: Some(self.born.timestamp()),
+            rollout: self.rollout.clone(),
             certificates_end: None,
+            deleted_at: None,
             namespace: namespace.to_owned(),
             name: self.name.clone(),
             cluster: cluster.to_owned(),
@@ -125,6 +151,7 @@ impl Machine {
             phase: self.phase_text().map(str::to_owned),
             delete_first: self.delete_first.clone(),
             brake: self.brake.clone(),
+            hardware: None,
             conditions: self.conditions(),
         }
     }
@@ -133,9 +160,14 @@ impl Machine {
     pub(super) fn observed_node(&self) -> Option<rollout::Node> {
         self.has_node().then(|| rollout::Node {
             release: None,
+            origin: None,
+            unschedulable_since: None,
             name: self.name.clone(),
-            ready: if self.lost { ConditionStatus::Unknown } else { ConditionStatus::True },
-            unschedulable: self.deleting,
+            ready: match self.is_heard() {
+                true => ConditionStatus::True,
+                false => ConditionStatus::Unknown,
+            },
+            unschedulable: self.deleting || self.node.cordon.is_some(),
             pressures: Vec::new(),
             control_plane: self.owner == Owner::ControlPlane,
             kubelet_version: Some(self.kubelet.clone()),
@@ -146,7 +178,7 @@ impl Machine {
     pub(super) fn observed_kube_vip(&self) -> Option<rollout::Pod> {
         let image = self.kube_vip.as_ref().filter(|_| self.has_node())?;
         let name = format!("kube-vip-{}", self.name);
-        let ready = self.phase == Phase::Running && !self.lost;
+        let ready = self.phase == Phase::Running && self.is_heard();
         Some(rollout::Pod {
             namespace: "kube-system".to_owned(),
             name: name.clone(),
@@ -182,16 +214,17 @@ impl Machine {
         if self.phase == Phase::Created {
             return BTreeMap::new();
         }
-        let mut conditions = BTreeMap::from([condition("UpToDate", yes(self.up_to_date), "", GENERATION)]);
+        let mut conditions =
+            BTreeMap::from([condition("UpToDate", yes(self.up_to_date && !self.node.updating), "", GENERATION)]);
         if self.phase > Phase::Known {
             let node = match self.phase {
                 Phase::Gone => False,
-                _ if self.lost => Unknown,
+                _ if !self.is_heard() || self.node.missing => Unknown,
                 phase if phase >= Phase::Joined => True,
                 _ => Unknown,
             };
             // Nobody can look at a node before there is one.
-            let inspected = if node == Unknown && !self.lost { "InspectionFailed" } else { "" };
+            let inspected = if node == Unknown && self.is_heard() { "InspectionFailed" } else { "" };
             conditions.extend([
                 condition("Available", yes(self.is_ready()), "", GENERATION),
                 condition("Ready", yes(self.is_ready()), "", GENERATION),
@@ -204,13 +237,17 @@ impl Machine {
                 ),
                 condition("NodeHealthy", node, inspected, GENERATION),
                 condition("NodeReady", node, inspected, GENERATION),
-                condition("Updating", False, "NotUpdating", GENERATION),
+                match self.node.updating {
+                    true => condition("Updating", True, "InPlaceUpdating", GENERATION),
+                    false => condition("Updating", False, "NotUpdating", GENERATION),
+                },
                 condition("Deleting", yes(self.deleting), "", GENERATION),
                 condition("Paused", False, "NotPaused", GENERATION),
             ]);
         }
         if self.owner == Owner::ControlPlane {
             let pods = match self.phase {
+                _ if self.node.away || self.node.restarting => False,
                 Phase::Running => True,
                 Phase::Unhealthy | Phase::Leaving | Phase::Gone => False,
                 _ => Unknown,
@@ -230,7 +267,7 @@ impl Machine {
 }
 
 /// What a kubelet of this machine says of itself. EKS-D's kubelets name a commit where the machine names a release.
-fn kubelet_version(version: &str) -> String {
+pub(super) fn kubelet_version(version: &str) -> String {
     match version.split_once("-eks-") {
         Some((kubernetes, release)) => {
             let commit = release.bytes().fold(0_u64, |state, byte| crate::random::mix(state ^ u64::from(byte)));
@@ -260,6 +297,9 @@ impl State {
         let kubelet = kubelet_version(&spec.version);
         if phase != Phase::Running {
             self.made.push((spec.owner, spec.version.clone(), spec.template.clone()));
+            if spec.owner != Owner::Etcd {
+                self.machine_is_made(&name);
+            }
         }
         let broken = spec.owner == Owner::Etcd && phase != Phase::Running && self.is_active(Fault::EtcdMemberBroken);
         self.machines.push(Machine {
@@ -277,9 +317,11 @@ impl State {
             orphaned: false,
             delete_first: None,
             brake: None,
+            rollout: None,
             born: self.now,
             due: None,
             kubelet,
+            node: NodeTruth::default(),
         });
         if phase != Phase::Running {
             self.plan_machine(id, Duration::from_secs(1));
@@ -320,7 +362,7 @@ impl State {
             .iter()
             .find(|machine| machine.id == id)
             .is_some_and(|machine| self.is_active(stuck_owner(machine.owner)));
-        let paused = self.is_active(Fault::ClusterPaused);
+        let paused = self.is_cluster_paused();
         let startup = self.random.between(Duration::from_secs(12), Duration::from_secs(18));
         let pods = self.random.between(Duration::from_secs(3), Duration::from_secs(6));
         let Some(position) = self.machines.iter().position(|machine| machine.id == id) else { return };
@@ -381,7 +423,12 @@ impl State {
         }
     }
 
-    fn wake_owner(&mut self, owner: Owner) {
+    /// Whether nothing of Cluster API acts on the cluster.
+    pub(super) fn is_cluster_paused(&self) -> bool {
+        self.lease.is_some() || self.is_active(Fault::ClusterPaused)
+    }
+
+    pub(super) fn wake_owner(&mut self, owner: Owner) {
         let soon = self.random.between(Duration::from_millis(500), Duration::from_millis(1000));
         self.plan_in(
             soon,

@@ -1,5 +1,6 @@
 //! A cluster and the Flux that serves it, under a virtual clock.
 
+mod acting;
 mod control_plane;
 mod daemon_set;
 mod deployment;
@@ -13,6 +14,7 @@ mod order;
 mod pod;
 mod presence;
 mod truth;
+mod upgrades;
 mod view;
 mod workers;
 
@@ -44,6 +46,8 @@ use crate::{
 use flux::{Flux, Pushed};
 use machine::Owner;
 use view::View;
+
+pub use upgrades::{UpgradeDefect, UpgradeFault};
 
 /// A simulated cluster, with the Flux that applies the deploy branch to it.
 ///
@@ -176,6 +180,12 @@ impl SimulatedCluster {
         self.state.unfinished(gate)
     }
 
+    /// What upgrades in place have left, once they are done: empty where nothing is.
+    #[must_use]
+    pub fn unfinished_upgrades(&self) -> Vec<String> {
+        self.state.unfinished_upgrades()
+    }
+
     /// What goes wrong at this moment.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
@@ -206,6 +216,13 @@ enum Event {
     FaultBegins(Fault, Option<Duration>),
     FaultEnds(Fault),
     Heal,
+    UpgradeController,
+    Upgrader(Arc<str>),
+    UpdateMachine(u64),
+    NodeStarted(u64),
+    NodeFound(u64),
+    UpgradeFault(UpgradeFault),
+    NodesRepaired,
 }
 
 /// The truth about a cluster.
@@ -240,11 +257,19 @@ struct State {
     /// How often it was taken.
     address_transitions: u32,
     backup: Option<BackupReport>,
+    /// Attempts that stand on the Cluster.
+    attempts: Option<rollout::Attempts>,
+    /// The pause of ours that stands on it.
+    lease: Option<rollout::Hold>,
+    /// Whether what its machines trust was lost, and put back.
+    restored: bool,
     active: Vec<Fault>,
     /// Faults that wait for the commit of a stage.
     injections: Vec<(StageName, Fault, Option<Duration>)>,
     /// Images that ran before an image fault began: they go on starting.
     known_images: BTreeSet<String>,
+    /// None where machines are replaced.
+    upgrades: Option<upgrades::Upgrades>,
 }
 
 impl State {
@@ -274,9 +299,13 @@ impl State {
             address_holder: None,
             address_transitions: 0,
             backup: None,
+            attempts: None,
+            lease: None,
+            restored: false,
             active: Vec::new(),
             injections: Vec::new(),
             known_images: BTreeSet::new(),
+            upgrades: upgrades::Upgrades::new(shape.strategy),
         };
         state.found_machines(
             Owner::ControlPlane,
@@ -293,6 +322,7 @@ impl State {
                 replicas: group.replicas,
                 version: shape.kubernetes_version.clone(),
                 template: String::new(),
+                bootstrap_template: None,
             };
             state.workers.push(workers::Workers::settled(group.name.clone(), machines, shape.name.as_str()));
         }
@@ -301,6 +331,10 @@ impl State {
         }
         let first_fetch = state.random.between(Duration::ZERO, Duration::from_secs(60));
         state.plan_in(first_fetch, Event::Fetch);
+        if state.upgrades.is_some() {
+            state.elect_etcd_leader("");
+            state.plan_in(Duration::from_secs(1), Event::UpgradeController);
+        }
         state
     }
 
@@ -318,6 +352,9 @@ impl State {
         while let Some((at, event)) = self.schedule.take(to) {
             self.now = self.now.max(at);
             self.handle(event);
+            if self.upgrades.is_some() {
+                self.check_upgrades();
+            }
         }
         self.now = self.now.max(to);
     }
@@ -347,7 +384,15 @@ impl State {
                 for fault in self.active.clone() {
                     self.end(fault);
                 }
+                self.repair_nodes();
             }
+            Event::UpgradeController => self.turn_upgrades(),
+            Event::Upgrader(uid) => self.step_upgrader(&uid),
+            Event::UpdateMachine(id) => self.ask_for_update(id),
+            Event::NodeStarted(id) => self.node_started(id),
+            Event::NodeFound(id) => self.node_found(id),
+            Event::UpgradeFault(fault) => self.disturb(fault),
+            Event::NodesRepaired => self.repair_nodes(),
         }
     }
 

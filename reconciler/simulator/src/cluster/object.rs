@@ -137,13 +137,14 @@ impl State {
         }
     }
 
-    /// A worker group's object is written.
-    pub(super) fn write_workers(&mut self, group: GroupName, machines: DesiredMachines) {
+    /// A worker group's object is written, unless that is refused.
+    pub(super) fn write_workers(&mut self, group: GroupName, machines: DesiredMachines) -> bool {
         match self.workers.iter().position(|workers| workers.group == group) {
             Some(index) => self.change_workers(index, machines),
             None => {
                 self.workers.push(Workers::settled(group, machines, &self.cluster));
                 self.plan_soon(Event::Workers(self.workers.len() - 1));
+                true
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Which objects are there.
 
-use rollout::{ObjectPresence, ObjectReference};
+use rollout::{ObjectOrigin, ObjectPresence, ObjectReference};
 
 use super::State;
 use crate::desired::{DesiredObject, DesiredPlainObject, DesiredState};
+use crate::fault::Fault;
 
 impl State {
     /// Presence of every object that the branch has ever named, and of those that were asked for.
@@ -14,8 +15,31 @@ impl State {
             reference: reference.clone(),
             deleting: false,
             unfinished: None,
+            origin: self.origin(reference),
         };
         self.named.iter().map(presence).collect()
+    }
+
+    /// Whether it is one of the Secrets that Cluster API makes of a cluster.
+    fn is_trusted(&self, reference: &ObjectReference) -> bool {
+        let purpose = reference.name.strip_prefix(&self.cluster).and_then(|rest| rest.strip_prefix('-'));
+        reference.namespace.as_ref() == Some(&self.namespace)
+            && purpose.is_some_and(|purpose| ["ca", "etcd", "proxy", "sa", "kubeconfig"].contains(&purpose))
+    }
+
+    fn is_lost(&self, reference: &ObjectReference) -> bool {
+        self.is_active(Fault::CertificatesLost) && reference.name == format!("{}-ca", self.cluster)
+    }
+
+    /// Where a Secret is from; whoever has lost one puts it back from a backup.
+    fn origin(&self, reference: &ObjectReference) -> Option<ObjectOrigin> {
+        let is_there = reference.kind == "Secret" && self.is_trusted(reference) && !self.is_lost(reference);
+        let (again, made_by) = if self.restored { (" again", "stepgate") } else { ("", "manager") };
+        is_there.then(|| ObjectOrigin {
+            uid: format!("{}{again}", reference.name),
+            owners: vec!["KubeadmControlPlane".to_owned()],
+            made_by: Some(made_by.to_owned()),
+        })
     }
 
     fn is_present(&self, reference: &ObjectReference) -> bool {
@@ -33,11 +57,12 @@ impl State {
             "KubeadmControlPlane" => {
                 self.control_plane.iter().any(|known| same(&known.spec.namespace, &known.spec.name))
             }
-            "MachineDeployment" => self.workers.iter().any(|known| same(&known.spec.namespace, &known.spec.name)),
+            "MachineDeployment" => self.present_workers().any(|known| same(&known.spec.namespace, &known.spec.name)),
             "EtcdadmCluster" => self.etcd.iter().any(|known| same(&known.spec.namespace, &known.spec.name)),
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
                 self.webhooks.iter().any(|known| known.spec.kind == reference.kind && known.spec.name == reference.name)
             }
+            "Secret" if self.is_trusted(reference) => !self.is_lost(reference),
             _ => self.objects.contains_key(reference),
         }
     }

@@ -90,7 +90,10 @@ impl State {
         let machines: Vec<&Machine> =
             self.machines.iter().filter(|machine| machine.owner == owner && !machine.orphaned).collect();
         let done = |machine: &&Machine| {
-            machine.is(&wanted.version, &wanted.template) && machine.phase == Phase::Running && !machine.deleting
+            machine.is(&wanted.version, &wanted.template)
+                && machine.phase == Phase::Running
+                && !machine.deleting
+                && machine.runs_what_it_says()
         };
         machines.len() != usize::try_from(wanted.replicas).unwrap_or(usize::MAX) || !machines.iter().all(done)
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rollout::{
-    EKSA_CLUSTERS, FluxObservation, Identification, Inspection, MachineTopology, Observation, Reachability, Survey,
-    VirtualAddress,
+    EKSA_CLUSTERS, FluxObservation, Identification, Inspection, MachineTopology, Observation, Reachability,
+    SidecarReading, Survey, VirtualAddress,
 };
 
-use super::{Conditions, State, condition};
+use super::{Conditions, State, condition, workers::Workers};
 use crate::{clock::Moment, fault::Fault, random::Random};
 
 /// How far behind the other API server is under [`Fault::StaleReads`].
@@ -176,9 +176,16 @@ impl State {
             webhooks: self.probe_webhooks(stamp),
             objects: self.observed_objects(),
             taken: Vec::new(),
-            control_planes: self.control_plane.iter().map(|control_plane| control_plane.observed(paused)).collect(),
-            machine_deployments: self.workers.iter().map(|workers| workers.observed()).collect(),
-            machine_sets: self.workers.iter().flat_map(|workers| workers.observed_sets()).cloned().collect(),
+            control_planes: self
+                .control_plane
+                .iter()
+                .map(|known| known.observed(paused, self.is_paused_in_place(&known.spec.name)))
+                .collect(),
+            machine_deployments: self
+                .present_workers()
+                .map(|known| known.observed(self.is_paused_in_place(&known.spec.name)))
+                .collect(),
+            machine_sets: self.present_workers().flat_map(Workers::observed_sets).cloned().collect(),
             machines: self
                 .machines
                 .iter()
@@ -198,8 +205,10 @@ impl State {
                 transitions: Some(self.address_transitions),
             }),
             survey: Some(self.survey()),
+            sidecars: Some(SidecarReading::default()),
             inspection: Some(Inspection::default()),
             backup: self.backup.clone(),
+            in_place: self.observed_upgrades(),
             identity: Identification::without_server(&format!("simulation of {}", self.cluster)),
             ..Observation::empty(stamp)
         }
@@ -226,12 +235,14 @@ impl State {
 
     fn observed_cluster(&self) -> MachineTopology {
         use rollout::ConditionStatus::{False, True};
-        let paused = self.is_active(Fault::ClusterPaused);
+        let paused = self.is_cluster_paused();
         let (status, reason) = if paused { (True, "Paused") } else { (False, "NotPaused") };
         MachineTopology {
             namespace: self.namespace.clone(),
             name: self.cluster.clone(),
             paused,
+            lease: self.lease.clone(),
+            attempts: self.attempts.clone(),
             conditions: Conditions::from([
                 condition("Available", True, "Available", None),
                 condition("InfrastructureReady", True, "Ready", None),

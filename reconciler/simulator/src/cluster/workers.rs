@@ -14,13 +14,16 @@ use super::{
     control_plane::version_order,
     deployment::number,
     machine::{Machine, MachineSpec, Owner, Phase},
+    upgrades::Way,
 };
-use crate::{desired::DesiredMachines, fault::Fault};
+use crate::desired::DesiredMachines;
 
 #[derive(Debug, Clone)]
 pub(super) struct Workers {
     pub(super) group: GroupName,
     pub(super) spec: DesiredMachines,
+    /// Whether it is being deleted: it goes with its last machine, and keeps its place in the list, by which machines know it.
+    pub(super) deleting: bool,
     /// Turns since the spec changed.
     turn: u32,
     /// Whether this bump is one of the five in six that are followed by a lying second.
@@ -51,15 +54,21 @@ impl Workers {
             spec_version: Some(spec.version.clone()),
             spec_replicas: Some(spec.replicas),
             infrastructure_template: Some(spec.template.clone()),
+            bootstrap_template: spec.bootstrap_template.clone(),
             ..rollout::MachineDeployment::default()
         };
         let counted = Counts { replicas: spec.replicas, current: spec.replicas, ready: spec.replicas };
-        Self { group, spec, turn: u32::MAX, lies: false, counted, published, sets: Vec::new() }
+        Self { group, spec, deleting: false, turn: u32::MAX, lies: false, counted, published, sets: Vec::new() }
+    }
+
+    /// Somebody writes on it which rollout changed it last.
+    pub(super) fn sign(&mut self, rollout: &domain::RolloutId) {
+        self.published.rollout = Some(rollout.to_string());
     }
 
     /// The object as the API server shows it.
-    pub(super) fn observed(&self) -> rollout::MachineDeployment {
-        self.published.clone()
+    pub(super) fn observed(&self, paused_in_place: bool) -> rollout::MachineDeployment {
+        rollout::MachineDeployment { paused: paused_in_place, paused_in_place, ..self.published.clone() }
     }
 
     /// Its MachineSets as the API server shows them.
@@ -78,29 +87,54 @@ impl Workers {
 }
 
 impl State {
-    /// The object gets a new spec; its controller notices a moment later.
-    pub(super) fn change_workers(&mut self, index: usize, spec: DesiredMachines) {
+    /// The object gets a new spec, unless that is refused; its controller notices a moment later.
+    pub(super) fn change_workers(&mut self, index: usize, spec: DesiredMachines) -> bool {
+        if !self.admits(Owner::Workers(index), &spec) {
+            return false;
+        }
         let lies = self.random.chance(5, 6);
-        let Some(workers) = self.workers.get_mut(index) else { return };
+        let Some(workers) = self.workers.get_mut(index) else { return true };
+        workers.deleting = false;
         if workers.spec == spec {
-            return;
+            return true;
         }
         workers.published.generation += 1;
         workers.published.spec_version = Some(spec.version.clone());
         workers.published.spec_replicas = Some(spec.replicas);
         workers.published.infrastructure_template = Some(spec.template.clone());
+        workers.published.bootstrap_template.clone_from(&spec.bootstrap_template);
         workers.spec = spec;
         workers.turn = 0;
         workers.lies = lies;
         let notices_in = self.random.between(Duration::from_millis(100), Duration::from_millis(400));
         self.plan_in(notices_in, Event::Workers(index));
+        true
+    }
+
+    /// The object is deleted: its machines go first.
+    pub(super) fn delete_workers(&mut self, index: usize) {
+        let Some(workers) = self.workers.get(index).filter(|workers| !workers.deleting) else { return };
+        let none = DesiredMachines { replicas: 0, ..workers.spec.clone() };
+        self.change_workers(index, none);
+        if let Some(workers) = self.workers.get_mut(index) {
+            workers.deleting = true;
+        }
+    }
+
+    /// Those that are there.
+    pub(super) fn present_workers(&self) -> impl Iterator<Item = &Workers> {
+        let has_machines = |index: usize| self.machines.iter().any(|machine| machine.owner == Owner::Workers(index));
+        let present = self.workers.iter().enumerate();
+        present.filter(move |(index, workers)| !workers.deleting || has_machines(*index)).map(|(_, workers)| workers)
     }
 
     /// One turn of the MachineDeployment's controller.
     pub(super) fn reconcile_workers(&mut self, index: usize) {
         let now = self.now;
         let lowest = self.control_plane_version();
-        let paused = self.is_active(Fault::ClusterPaused);
+        let name = self.workers.get(index).map(|workers| workers.spec.name.clone()).unwrap_or_default();
+        let paused = self.is_cluster_paused() || self.is_paused_in_place(&name);
+        let is_other = self.has_another_template(&name);
         let Some(workers) = self.workers.get_mut(index) else { return };
         if paused {
             let generation = Some(workers.published.generation);
@@ -132,8 +166,14 @@ impl State {
             return;
         }
         let wanted = usize::try_from(spec.replicas).unwrap_or(usize::MAX);
-        let old = machines.iter().find(|machine| !machine.is(&spec.version, &spec.template)).map(|machine| machine.id);
-        let count = machines.len();
+        let is_old = |machine: &&&Machine| is_other || !machine.is(&spec.version, &spec.template);
+        let old = machines.iter().find(is_old).map(|machine| machine.id);
+        let (count, last) = (machines.len(), machines.last().map(|machine| machine.id));
+        if let Some(id) = old.filter(|_| count <= wanted && !too_new)
+            && self.update_in_place(Owner::Workers(index), id) == Way::Stays
+        {
+            return;
+        }
         if (old.is_some() && count <= wanted) || count < wanted {
             if too_new {
                 self.plan_in(Duration::from_secs(15), Event::Workers(index));
@@ -151,7 +191,7 @@ impl State {
                 Phase::Created,
             );
             self.plan_in(Duration::from_secs(1), Event::Workers(index));
-        } else if let Some(id) = old.or_else(|| machines.last().filter(|_| count > wanted).map(|machine| machine.id)) {
+        } else if let Some(id) = old.or(last.filter(|_| count > wanted)) {
             self.delete_machine(id);
             self.plan_in(Duration::from_secs(1), Event::Workers(index));
         }

@@ -7,7 +7,7 @@ use domain::{ClusterName, CommitId};
 use jiff::{SignedDuration, Timestamp};
 use rollout::{Effect, EtcdAct, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
 
-use super::{ModelCluster, defect::Defect, invariant, simulation::Simulation};
+use super::{ModelCluster, defect::Defect, invariant, simulation::Simulation, violation::Violation};
 
 /// How often a cluster is looked at when nothing else asks for it.
 const POLL: SignedDuration = SignedDuration::from_secs(60);
@@ -135,6 +135,8 @@ impl Controller {
                 violations.extend(invariant::check_commit(simulation, commit, &unfinished.unwrap_or_default()));
             }
         }
+        let upgrades = simulation.simulated(cluster).map(|known| known.upgrade_violations().to_vec());
+        violations.extend(upgrades.into_iter().flatten().map(|found| Violation::new("in-place", found)));
         for violation in violations {
             simulation.report(violation);
         }
@@ -181,6 +183,12 @@ impl Controller {
                         (simulation.now(), act);
                     if let Some(simulated) = simulation.simulated(cluster) {
                         simulated.act_on_etcd(act, now);
+                    }
+                }
+                Effect::Cluster(act) => {
+                    let now = simulation.now();
+                    if let Some(simulated) = simulation.simulated(&turn.cluster) {
+                        simulated.act(act, now);
                     }
                 }
                 Effect::OrderMachines { changes } => {

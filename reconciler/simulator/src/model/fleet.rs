@@ -3,15 +3,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use domain::{ClusterName, CommitId, GroupName};
 use policy::{ControlPlaneGate, PlanPolicy, StagePolicy};
 use rollout::{
-    ChecksExpectation, ClusterRole, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation,
-    Extent, GroupVersions, KubeVipExpectation, KubeletVersions, Ledger, MachineOrderRules, MembersHeard,
-    ObjectReference, OldMembers, Pause, PlanInput, SkewFacts, StageId, StageInput, StageName, VersionStep,
-    WorkersExpectation,
+    AttemptedPart, AttemptsExpectation, ChecksExpectation, ClusterRole, ControlPlaneExpectation,
+    EksaClusterExpectation, EtcdExpectation, Expectation, Extent, GroupVersions, KubeVipExpectation, KubeletVersions,
+    Ledger, MachineOrderRules, MembersHeard, ObjectReference, OldMembers, Pause, PlanInput, SecretsExpectation,
+    SkewFacts, StageId, StageInput, StageName, TanzuStages, VersionStep, WorkersExpectation,
 };
 
 use super::branch::{Parts, is_of_the_specification, part_digest, tree_digest};
@@ -21,7 +22,7 @@ use crate::{
         DesiredVersion, DesiredWebhook, DesiredWorkload,
     },
     random::mix,
-    shape::{ClusterShape, Etcd},
+    shape::{ClusterShape, Etcd, MachineStrategy},
 };
 
 const FLUX_NAMESPACE: &str = "flux-system";
@@ -43,6 +44,9 @@ pub struct ModelCluster {
     pub after: Vec<ClusterName>,
     /// Whether its Kustomizations wait for the health of what they apply.
     pub flux_waits: bool,
+    /// How long a machine may take to come up, where it is a cluster of Tanzu that is rendered for Cluster API; none where EKS Anywhere carries it
+    /// out.
+    pub rendered: Option<Duration>,
 }
 
 /// A commit of the source branch: what every cluster is to become.
@@ -103,6 +107,12 @@ impl ModelCluster {
             warnings: Vec::new(),
             ledger,
             rollback: None,
+            eksctl: None,
+            tanzu: self.rendered.map(|_| TanzuStages {
+                is_front: false,
+                preflight: vec![self.settled(), self.secrets()],
+                verify: Vec::new(),
+            }),
         }
     }
 
@@ -137,6 +147,7 @@ impl ModelCluster {
                 deployed_expectations: expected(&before),
                 policy: self.policy.clone(),
                 machines: 0,
+                uncounted_machines: false,
                 render_error: None,
                 carried_by: (moves_both && stage == StageName::ControlPlane).then(|| StageName::Etcd.into()),
             });
@@ -192,7 +203,9 @@ impl ModelCluster {
             kustomizations: vec![self.kustomization_name(stage)],
         };
         let mut expectations = vec![flux];
-        if is_of_the_specification(stage) {
+        if let Some(limit) = self.rendered {
+            expectations.extend(self.of_rendered(stage, limit));
+        } else if is_of_the_specification(stage) {
             expectations.push(Expectation::EksaCluster(EksaClusterExpectation {
                 namespace: EKSA_NAMESPACE.to_owned(),
                 name: self.name().to_string(),
@@ -270,6 +283,55 @@ impl ModelCluster {
         expectations
     }
 
+    /// What a stage of a rendered cluster expects besides its objects.
+    fn of_rendered(&self, stage: &StageName, limit: Duration) -> Vec<Expectation> {
+        let attempts = |part| {
+            Expectation::Attempts(AttemptsExpectation {
+                namespace: CAPI_NAMESPACE.to_owned(),
+                cluster: self.name().to_string(),
+                part,
+                limit,
+                retried_after: Vec::new(),
+            })
+        };
+        match stage {
+            StageName::ControlPlane => vec![attempts(AttemptedPart::ControlPlane), self.secrets()],
+            StageName::Workers(group) => {
+                vec![attempts(AttemptedPart::Workers { group: group.clone() }), self.secrets()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// That no other update of a rendered cluster is in progress, and none has failed.
+    fn settled(&self) -> Expectation {
+        Expectation::RenderedSettled { namespace: CAPI_NAMESPACE.to_owned(), cluster: self.name().to_string() }
+    }
+
+    /// What its machines trust.
+    fn secrets(&self) -> Expectation {
+        let secret = |purpose: &str| ObjectReference {
+            api_version: "v1".to_owned(),
+            kind: "Secret".to_owned(),
+            namespace: Some(CAPI_NAMESPACE.to_owned()),
+            name: format!("{}-{purpose}", self.name()),
+        };
+        Expectation::Secrets(SecretsExpectation {
+            namespace: CAPI_NAMESPACE.to_owned(),
+            cluster: self.name().to_string(),
+            secrets: ["ca", "etcd", "proxy", "sa", "kubeconfig"].map(secret).to_vec(),
+            before: BTreeMap::new(),
+        })
+    }
+
+    /// Objects that are asked for by their names.
+    pub(super) fn asked_for(&self) -> Vec<ObjectReference> {
+        match self.secrets() {
+            Expectation::Secrets(expected) if self.rendered.is_some() => expected.secrets,
+            _ => Vec::new(),
+        }
+    }
+
     /// What the deploy branch says of the cluster when its directory holds these parts.
     #[must_use]
     pub fn desired(&self, parts: &Parts) -> Arc<DesiredState> {
@@ -281,7 +343,7 @@ impl ModelCluster {
                 known.objects.extend(objects);
                 continue;
             }
-            if is_of_the_specification(&stage) {
+            if is_of_the_specification(&stage) && self.rendered.is_none() {
                 objects.extend(self.specification(parts));
             }
             // Machines come from controllers that a component brings.
@@ -383,17 +445,48 @@ impl ModelCluster {
                 vec![DesiredObject::Etcd(machines)]
             }
             StageName::ControlPlane => vec![DesiredObject::ControlPlane {
-                machines: machines(name.to_string(), self.shape.control_plane_replicas, kubernetes(version)),
-                kube_vip: Some(image("kube-vip", version)),
+                machines: self.machines(name.to_string(), self.shape.control_plane_replicas, version),
+                kube_vip: Some(match self.shape.strategy {
+                    MachineStrategy::Rolling => image("kube-vip", version),
+                    // No step on a node writes it.
+                    MachineStrategy::InPlace { .. } => image("kube-vip", 1),
+                }),
             }],
             StageName::Workers(group) => {
                 let known = self.shape.worker_groups.iter().find(|known| known.name == *group);
                 let replicas = known.map_or(0, |known| known.replicas);
-                let machines = machines(format!("{name}-{group}"), replicas, kubernetes(version));
+                let machines = self.machines(format!("{name}-{group}"), replicas, version);
                 vec![DesiredObject::Workers { group: group.clone(), machines }]
             }
-            StageName::Preflight | StageName::Backup | StageName::Verify => Vec::new(),
+            StageName::Addons => {
+                vec![
+                    daemon_set("kube-system", "antrea-agent", version),
+                    deployment("kube-system", "antrea-controller", 1, version),
+                ]
+            }
+            StageName::Templates => vec![DesiredObject::Object(DesiredPlainObject {
+                api_version: "infrastructure.cluster.x-k8s.io/v1beta2".to_owned(),
+                kind: "DevMachineTemplate".to_owned(),
+                namespace: Some(CAPI_NAMESPACE.to_owned()),
+                name: format!("{name}-{version}"),
+                content: String::new(),
+            })],
+            StageName::Preflight
+            | StageName::Backup
+            | StageName::Addon(_)
+            | StageName::Fargate
+            | StageName::Leftovers
+            | StageName::Verify => Vec::new(),
         }
+    }
+
+    /// Machines that stay are made from the same template at every version.
+    fn machines(&self, name: String, replicas: u32, version: u32) -> DesiredMachines {
+        let template = match self.shape.strategy {
+            MachineStrategy::Rolling => return machines(name, replicas, kubernetes(version)),
+            MachineStrategy::InPlace { .. } => name.clone(),
+        };
+        DesiredMachines { template, ..machines(name, replicas, kubernetes(version)) }
     }
 }
 
@@ -465,5 +558,12 @@ fn webhook(name: &str, namespace: &str, deployment: &str) -> DesiredObject {
 
 fn machines(name: String, replicas: u32, version: String) -> DesiredMachines {
     let template = format!("{name}-{version}");
-    DesiredMachines { namespace: CAPI_NAMESPACE.to_owned(), name, replicas, version, template }
+    DesiredMachines {
+        namespace: CAPI_NAMESPACE.to_owned(),
+        name,
+        replicas,
+        version,
+        template,
+        bootstrap_template: None,
+    }
 }

@@ -9,6 +9,7 @@
 //! - I7: nothing is written while the line is stopped.
 //! - I8: once faults stop, it ends, and then nothing is written any more.
 //! - I9: who waits says what for.
+//! - in-place: what `cluster/upgrades` holds after every event: no node twice, none beside another, no machine replaced.
 //! - I11: each target makes a machine of external etcd, and of the control plane behind it, anew once.
 //! - I10: no secret bytes leave. It has no place here: the model holds no secret.
 
@@ -40,6 +41,7 @@ pub(super) fn check_reasons(cluster: &ClusterName, effects: &[Effect]) -> Vec<Vi
             | Effect::OrderMachines { .. }
             | Effect::Backup { .. }
             | Effect::Etcd(_)
+            | Effect::Cluster(_)
             | Effect::RequestApproval(_)
             | Effect::Commit(_)
             | Effect::Revert(_)
@@ -224,7 +226,8 @@ pub(super) fn check_end(simulation: &mut Simulation) -> Vec<Violation> {
         }
         if let Some(simulated) = simulation.simulated(name) {
             simulated.advance(now);
-            let unfinished = simulated.unfinished();
+            let mut unfinished = simulated.unfinished();
+            unfinished.extend(simulated.unfinished_upgrades());
             if !unfinished.is_empty() {
                 violations.push(Violation::new("end", format!("{name}: not rolled out: {}", unfinished.join(", "))));
             }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     fault::{Fault, Injection, Trigger},
     random::Random,
-    shape::{ClusterShape, Etcd, WorkerGroup},
+    shape::{ClusterShape, Etcd, MachineStrategy, WorkerGroup},
 };
 
 /// When everything is healed and people push a target that repairs whatever is broken.
@@ -158,6 +158,7 @@ fn cluster(
         control_plane_replicas: if random.chance(1, 2) { 3 } else { 1 },
         worker_groups,
         etcd: if random.chance(1, 3) { Etcd::External { replicas: 3 } } else { Etcd::Stacked },
+        strategy: MachineStrategy::Rolling,
     };
     let components = match role {
         ClusterRole::Management => vec![
@@ -175,7 +176,15 @@ fn cluster(
     if role == ClusterRole::Workload && policy.soak.subsec_millis().is_multiple_of(2) {
         policy.machines.gate = ControlPlaneGate::FirstNode;
     }
-    ModelCluster { shape, role, components, policy, after: after.to_vec(), flux_waits: random.chance(1, 3) }
+    ModelCluster {
+        shape,
+        role,
+        components,
+        policy,
+        after: after.to_vec(),
+        flux_waits: random.chance(1, 3),
+        rendered: None,
+    }
 }
 
 /// New versions for some of the parts, at least one in the whole fleet. Machines move by a patch or, where `minor`
@@ -224,7 +233,10 @@ fn merge(wanted: &mut BTreeMap<ClusterName, Parts>, target: &BTreeMap<ClusterNam
 
 fn injection(cluster: &ModelCluster, random: &mut Random, start: Timestamp) -> Injection {
     // The oracle compares the whole cluster with the branch whenever a gate opens.
-    let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !fault.replaces_machines()).collect();
+    // Only a rendered cluster asks for its certificates.
+    let is_asked = |fault: &Fault| *fault != Fault::CertificatesLost;
+    let faults: Vec<Fault> =
+        Fault::ALL.into_iter().filter(|fault| !fault.replaces_machines()).filter(is_asked).collect();
     let fault = *random.choose(&faults).unwrap_or(&Fault::SlowImage);
     let stages = cluster.stages();
     let stage = random.choose(&stages).filter(|_| random.chance(2, 3)).cloned();

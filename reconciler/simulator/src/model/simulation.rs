@@ -60,6 +60,7 @@ impl Simulation {
         let mut clusters = BTreeMap::new();
         for (index, cluster) in (1_u64..).zip(&fleet) {
             let mut simulated = SimulatedCluster::new(&cluster.shape, seed.wrapping_mul(31).wrapping_add(index), at);
+            simulated.ask_for(cluster.asked_for());
             if let (Some(head), Some(parts)) = (branch.head(), deployed.get(cluster.name())) {
                 simulated
                     .install(&DeployedCommit { id: head.id.clone(), stage: None, desired: cluster.desired(parts) }, at);

@@ -8,6 +8,10 @@ use crate::reconcile::planner::ClusterView;
 /// What a ledger says of a cluster that did not answer.
 const UNREACHED: &str = "unknown: nothing was compared with what runs, since the cluster did not answer";
 
+/// How it is recorded all the same, and what follows.
+const ALL_THE_SAME: &str =
+    "`--as-declared` records it all the same, and Flux then applies the source branch's side at once, without a gate";
+
 /// What speaks against a record, a line each.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -17,12 +21,14 @@ pub(super) struct Found {
     unknown: Vec<String>,
     /// What nobody can tell from here: it is said in the record and refuses none.
     untold: Vec<String>,
+    /// Whether it did not answer at all.
+    is_unreached: bool,
 }
 
 impl Found {
     /// The cluster did not answer.
     pub(super) fn unreached() -> Self {
-        Self { untold: vec![UNREACHED.to_owned()], ..Self::default() }
+        Self { untold: vec![UNREACHED.to_owned()], is_unreached: true, ..Self::default() }
     }
 
     /// Prints how the cluster differs from the source branch, and what Flux applies of it.
@@ -46,20 +52,28 @@ impl Found {
                 "{name}: nothing of it is there yet: what applies the record installs it, without a gate"
             ));
         }
-        Ok(Self { untrue, unknown, untold })
+        Ok(Self { untrue, unknown, untold, is_unreached: false })
     }
 
     /// Why no record is made; none where one may be.
     pub(super) fn refusal(&self, view: &ClusterView) -> Option<CommandError> {
         let (name, untrue, unknown) = (&view.name, self.untrue.len(), self.unknown.len());
-        let all_the_same = "`--as-declared` records it all the same, and Flux then applies the source branch's side at once, without a gate";
+        if self.is_unreached {
+            let message = format!(
+                "{name} is not recorded: the cluster does not answer, so that nobody knows whether the record would be true"
+            );
+            let help = format!(
+                "name how its management cluster is reached (--kubeconfig, STEPGATE_KUBECONFIG), and adopt again; {ALL_THE_SAME}"
+            );
+            return Some(CommandError::new(message).hint(help));
+        }
         match (untrue, unknown) {
             (0, 0) => None,
             (0, _) => {
                 let message = format!(
                     "{name} is not recorded: whether the record would be true is not known, {unknown} reads failed"
                 );
-                let help = format!("grant reading of what is unknown above, and adopt again; {all_the_same}");
+                let help = format!("grant reading of what is unknown above, and adopt again; {ALL_THE_SAME}");
                 Some(CommandError::new(message).hint(help))
             }
             _ => {
@@ -68,7 +82,7 @@ impl Found {
                 );
                 Some(
                     CommandError::new(message)
-                        .hint(format!("let the source branch say what runs first; {all_the_same}")),
+                        .hint(format!("let the source branch say what runs first; {ALL_THE_SAME}")),
                 )
             }
         }

@@ -16,6 +16,7 @@ use self::found::Found;
 use super::common::error::CommandError;
 use super::common::exit::Exit;
 use super::common::{fleet, output};
+use super::terminal::progress::Step;
 use super::{ClusterArguments, FleetArguments};
 use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::clusters::comparison::compare;
@@ -33,6 +34,7 @@ pub struct Arguments {
     #[command(flatten)]
     access: ClusterArguments,
     /// The clusters; all that have no record yet, when left out.
+    #[arg(add = crate::cli::common::names::clusters())]
     clusters: Vec<String>,
     /// This commit had the record and no clone has it any more, or it took the record away and was meant to: make a new record. Flux then
     /// applies at once whatever the source branch says otherwise than the cluster runs.
@@ -42,9 +44,9 @@ pub struct Arguments {
     /// recorded of them stays.
     #[arg(long, requires = "clusters")]
     replace_identity: bool,
-    /// Record what the source branch says although the cluster runs something else: Flux applies
-    /// the source branch's side at once, without
-    /// a gate. What ran stands in the ledger.
+    /// Record what the source branch says although the cluster runs something else, or does not
+    /// answer: Flux applies the source branch's side at once, without a gate. What ran, or that nobody
+    /// knows, stands in the ledger.
     #[arg(long)]
     as_declared: bool,
     /// Record nothing: write the repository that describes what the management cluster holds into
@@ -78,8 +80,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         output::note(&format!("{weight}: {problem}"));
     }
     let access = arguments.access.open()?;
-    let mut asking =
-        Asking { opened: &opened, access: access.as_ref(), abandoned: arguments.abandon.as_ref(), silent: None };
+    let step = Step::of("comparing", names.len());
+    let (access, abandoned) = (access.as_ref(), arguments.abandon.as_ref());
+    let mut asking = Asking { opened: &opened, access, abandoned, silent: None, step: &step };
     let mut recorded = false;
     let mut is_refused = opened.fleet().errors_of_nobody().any(|problem| problem.code == ProblemCode::NotRendered);
     if arguments.fleet.trust_policy.is_none() {
@@ -90,13 +93,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         ));
     }
     for name in names {
+        step.at(&name);
         // Read anew for each: the record before moved the deploy branch.
         let reading = opened.planner.read().map_err(fleet::explain)?;
         let blocking = reading.fleet.blocking(&name);
         if !blocking.is_empty() && !arguments.replace_identity {
             is_refused = true;
             for problem in blocking {
-                output::note(&format!("error: {name} is not recorded: {problem}"));
+                step.aside(|| output::note(&format!("error: {name} is not recorded: {problem}")));
             }
             continue;
         }
@@ -104,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         let found = asking.ask(&reading, &view)?;
         if let Some(refusal) = found.refusal(&view).filter(|_| !arguments.as_declared && !arguments.replace_identity) {
             is_refused = true;
-            refusal.report();
+            step.aside(|| refusal.report());
             continue;
         }
         let (identity, now, dry) = (asking.identify(&reading, &view)?, Timestamp::now(), !arguments.yes);
@@ -116,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         let is_recorded = !matches!(adoption, Ok(Adoption::Already));
         let adoption = match adoption {
             Err(error) if error.is::<NotRolledOut>() => {
-                explain(error).report();
+                step.aside(|| explain(error).report());
                 is_refused = true;
                 continue;
             }
@@ -141,11 +145,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
                 format!("{name}: would be recorded as {is}, where {before} is recorded now; `--yes` does it\n")
             }
         };
-        output::print_text(&line)?;
+        step.next();
+        step.aside(|| output::print_text(&line))?;
         if let (true, Err(error)) = (is_recorded, proven(&view, &identity)) {
-            output::note(&format!("warning: {error}; it is recorded with the next commit that a controller makes"));
+            let told = format!("warning: {error}; it is recorded with the next commit that a controller makes");
+            step.aside(|| output::note(&told));
         }
     }
+    drop(step);
     if recorded && matches!(opened.planner.repository().location(), RepositoryLocation::Local(_)) {
         for (remote, url) in opened.planner.repository().remotes().into_iter().take(1) {
             let (branch, url) = (&opened.reading.layout.branch, url.unwrap_or_else(|| remote.clone()));
@@ -178,6 +185,8 @@ struct Asking<'a> {
     abandoned: Option<&'a CommitId>,
     /// Why the management cluster does not answer: it is asked once.
     silent: Option<String>,
+    /// How far it is.
+    step: &'a Step,
 }
 
 /// The identity of a cluster.
@@ -239,17 +248,17 @@ impl Asking<'_> {
             (Ok(mut comparison), untold) => {
                 // It answers, and not to this question.
                 comparison.unknown.extend(untold.map(|reason| format!("whether it had a record: {reason}")));
-                Found::print(view, &comparison)
+                self.step.aside(|| Found::print(view, &comparison))
             }
             (Err(_), Some(reason)) => {
-                output::note(&format!(
-                    "warning: nothing was compared with what runs, and whether Flux has applied a record is not known: {reason}"
-                ));
+                let told = "nothing was compared with what runs, and whether Flux has applied a record is not known";
+                self.step.aside(|| output::note(&format!("warning: {told}: {reason}")));
                 self.silent = Some(reason);
                 Ok(Found::unreached())
             }
             (Err(reason), None) => {
-                output::note(&format!("warning: {}: nothing was compared with what runs: {reason}", view.name));
+                let told = format!("warning: {}: nothing was compared with what runs: {reason}", view.name);
+                self.step.aside(|| output::note(&told));
                 Ok(Found::unreached())
             }
         }

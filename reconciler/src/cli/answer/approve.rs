@@ -13,6 +13,9 @@ use crate::reconcile::proposal::{AnswerError, Approval, Consent, answer};
 pub struct Arguments {
     #[command(flatten)]
     answer: AnswerArguments,
+    /// Tick this box of the check list instead: you have looked at what it says. It approves nothing by itself.
+    #[arg(long, value_name = "NAME", conflicts_with = "overriding")]
+    tick: Option<String>,
     /// Set the rules for approvals aside, in an emergency. Who did, when, why, and what was missing stays in git.
     #[arg(long = "override", requires = "reason")]
     overriding: bool,
@@ -24,7 +27,11 @@ pub struct Arguments {
 /// Merges it, or says what would be merged.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let Answer { opened, view, by } = arguments.answer.open()?;
-    let consent = arguments.reason.as_deref().map_or(Consent::Word, Consent::Override);
+    let consent = match (arguments.tick.as_deref(), arguments.reason.as_deref()) {
+        (Some(name), _) => Consent::Tick(name),
+        (None, Some(reason)) => Consent::Override(reason),
+        (None, None) => Consent::Word,
+    };
     let now = jiff::Timestamp::now();
     let answer = answer(&opened.planner, &opened.reading, &view, by.as_ref(), &consent, now);
     let approval = answer.map_err(explain)?;
@@ -35,12 +42,16 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
             view.name
         ));
     }
+    let done = match &arguments.tick {
+        Some(name) => format!("noted that you ticked {name} of"),
+        None => "noted your approval of".to_owned(),
+    };
     let text = match &approval.commit {
-        Some(commit) if missing.is_empty() => {
+        Some(commit) if missing.is_empty() && arguments.tick.is_none() => {
             format!("{}: approved stage {}, commit {commit}\n", view.name, approval.stage)
         }
         Some(commit) => {
-            format!("{}: noted your approval of stage {}, commit {commit}\n{missing}", view.name, approval.stage)
+            format!("{}: {done} stage {}, commit {commit}\n{missing}", view.name, approval.stage)
         }
         None => format!("{}{missing}", would(&view.name, "approved", &approval)),
     };

@@ -16,6 +16,7 @@ pub struct AnswerArguments {
     #[command(flatten)]
     person: PersonArguments,
     /// The cluster.
+    #[arg(add = crate::cli::common::names::clusters())]
     cluster: String,
 }
 

@@ -8,7 +8,8 @@ use crate::cli::ClusterArguments;
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::output;
-use cluster::kubernetes::{PauseLease, Paused};
+use crate::reconcile::actions;
+use cluster::kubernetes::Paused;
 
 /// Arguments of `stepgate hold`.
 #[derive(Debug, Args)]
@@ -29,16 +30,16 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let Answer { opened, view, by } = arguments.answer.open()?;
     let until = Timestamp::now().checked_add(arguments.duration)?;
-    let references = view.flux_references();
     let Some(by) = by else {
+        let references = view.flux_references();
         let names: Vec<&str> = references.iter().map(|reference| reference.name.as_str()).collect();
         let text = format!("{}: would be held until {until}: {}; `--yes` does it\n", view.name, names.join(", "));
         output::print_text(&text)?;
         return Ok(Exit::Success);
     };
     let cluster = opened.cluster(&view, &arguments.access)?;
-    let lease = PauseLease { owner: by.name().to_owned(), reason: arguments.reason.clone(), until, before: None };
-    let outcomes = crate::cli::run::verb::runtime()?.block_on(cluster.pause(&references, &lease))?;
+    let held = actions::hold(cluster.as_ref(), &view, &by, &arguments.reason, until);
+    let outcomes = crate::cli::run::verb::runtime()?.block_on(held)?;
     for (reference, outcome) in outcomes {
         let object = format!("Kustomization {}/{}", reference.namespace, reference.name);
         output::print_text(&match outcome {

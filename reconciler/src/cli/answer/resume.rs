@@ -6,6 +6,7 @@ use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::{fleet, output};
 use crate::cli::{ClusterArguments, FleetArguments};
+use crate::reconcile::actions;
 
 /// Arguments of `stepgate resume`.
 #[derive(Debug, Args)]
@@ -15,6 +16,7 @@ pub struct Arguments {
     #[command(flatten)]
     access: ClusterArguments,
     /// The cluster.
+    #[arg(add = crate::cli::common::names::clusters())]
     cluster: String,
     /// Do it. Without it, only what would be done is said.
     #[arg(long)]
@@ -31,7 +33,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         return Ok(Exit::Success);
     }
     let cluster = opened.cluster(&view, &arguments.access)?;
-    let ended = crate::cli::run::verb::runtime()?.block_on(cluster.resume(&view.flux_references()))?;
+    let ended = crate::cli::run::verb::runtime()?.block_on(actions::resume(cluster.as_ref(), &view))?;
     if ended.is_empty() {
         output::print_text(&format!("{}: nothing was held by `stepgate hold`\n", view.name))?;
     }

@@ -8,8 +8,8 @@ use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::fleet::Opened;
 use crate::cli::common::output;
-use crate::reconcile::effects::rollback::{end, go_back};
-use crate::reconcile::planner::{ClusterView, RollbackError};
+use crate::reconcile::actions::{ActionError, let_count, way_back};
+use crate::reconcile::planner::ClusterView;
 
 /// Arguments of `stepgate rollback`.
 #[derive(Debug, Args)]
@@ -32,26 +32,20 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let Answer { opened, view, by } = arguments.answer.open()?;
     let by = by.map(|by| by.to_string());
-    if arguments.end {
-        let_count(&opened, &view, by.as_deref())
-    } else {
-        back(arguments, &opened, &view, by.as_deref())
-    }
+    if arguments.end { end(&opened, &view, by.as_deref()) } else { back(arguments, &opened, &view, by.as_deref()) }
 }
 
 fn back(arguments: &Arguments, opened: &Opened, view: &ClusterView, by: Option<&str>) -> Result<Exit, CommandError> {
     let wanted = (by.unwrap_or_default(), jiff::Timestamp::now(), arguments.reason.as_deref());
-    let rollback =
-        opened.planner.state_before(&opened.reading, view, arguments.to.as_deref(), wanted).map_err(explain)?;
-    let plan = opened.planner.going_back(&opened.reading, view, &rollback)?;
-    if !plan.blocked.is_empty() {
-        refuse(view, &plan, &rollback);
+    let back = way_back(&opened.planner, &opened.reading, view, arguments.to.as_deref(), wanted).map_err(explain)?;
+    if !back.plan.blocked.is_empty() {
+        refuse(view, &back.plan, &back.rollback);
         return Ok(Exit::Blocked);
     }
-    let mut text = told(view, &plan, &rollback);
+    let mut text = told(view, &back.plan, &back.rollback);
     text.push_str(&match by {
         Some(_) => {
-            let commit = go_back(&opened.planner, &opened.reading, view, rollback)?;
+            let commit = back.begin(&opened.planner, &opened.reading, view).map_err(explain)?;
             format!(
                 "recorded, commit {commit}: `stepgate run` puts the stages back; what the source branch asks for is held back until \
                  it asks for something else, or `stepgate rollback {} --end --yes`\n",
@@ -64,14 +58,14 @@ fn back(arguments: &Arguments, opened: &Opened, view: &ClusterView, by: Option<&
     Ok(Exit::Success)
 }
 
-fn let_count(opened: &Opened, view: &ClusterView, by: Option<&str>) -> Result<Exit, CommandError> {
+fn end(opened: &Opened, view: &ClusterView, by: Option<&str>) -> Result<Exit, CommandError> {
     let Some(rollback) = view.directory.ledger().and_then(|ledger| ledger.rollback.as_ref()) else {
-        let error = CommandError::new(format!("nothing of cluster {} is held back", view.name));
-        return Err(error.hint(format!("`stepgate why {}` says what it waits for", view.name)));
+        return Err(explain(ActionError::NothingHeldBack(view.name.clone())));
     };
     output::print_text(&match by {
         Some(by) => {
-            let commit = end(&opened.planner, &opened.reading, view, by, jiff::Timestamp::now())?;
+            let now = jiff::Timestamp::now();
+            let commit = let_count(&opened.planner, &opened.reading, view, by, now).map_err(explain)?;
             format!("{}: the source branch counts again, commit {commit}\n", view.name)
         }
         None => format!(
@@ -111,7 +105,7 @@ fn told(view: &ClusterView, plan: &Plan, rollback: &Rollback) -> String {
     text
 }
 
-fn explain(error: RollbackError) -> CommandError {
+fn explain(error: ActionError) -> CommandError {
     let hint = error.hint();
     let error = CommandError::from(error);
     match hint {

@@ -1,13 +1,14 @@
 //! `stepgate bundle fetch`: a mirror folder and a lock for a place without network.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use bundles::{Artifact, Bundles, Digest, KubernetesVersion, Lock};
+use bundles::{Digest, KubernetesVersion, Lock};
 use clap::Args;
 use domain::RepoPath;
 use overlays::{FetchError, Manifests};
+use planning::wanted::{Wanted, wanted};
 use policy::read_policy;
 use serde::Serialize;
 
@@ -15,6 +16,7 @@ use super::hosts::Hosts;
 use super::needed::Needed;
 use super::{lock_beside, read_bundles, read_file, read_lock};
 use crate::cli::common::output;
+use crate::cli::terminal::progress::Step;
 use crate::cli::{CommandError, Exit, Format, Report, Table};
 use fetch::{AllowList, Chain, FetchOptions, Mirror, MirrorFolder, MirrorPath, Remote};
 
@@ -85,26 +87,6 @@ struct FetchedReport {
     reason: Option<String>,
 }
 
-/// Something to have in the mirror.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Wanted {
-    /// The name in lock and report; a chart is `oci://repository:tag`.
-    uri: String,
-    /// What the sources are asked for: with the digest of the chart's OCI manifest, where the bundle has it.
-    address: String,
-}
-
-impl Wanted {
-    fn manifest(uri: String) -> Self {
-        Self { address: uri.clone(), uri }
-    }
-
-    fn chart(chart: &Artifact) -> Self {
-        let uri = format!("oci://{}", chart.uri);
-        Self { address: chart.digest.map_or_else(|| uri.clone(), |digest| format!("{uri}@{digest}")), uri }
-    }
-}
-
 /// Fetches everything and writes mirror and lock; what is missing does not keep the rest away.
 pub fn run(arguments: &FetchArguments) -> Result<Exit, CommandError> {
     let bundles = arguments.files.iter().map(|file| read_bundles(file)).collect::<Result<Vec<_>, _>>()?;
@@ -113,11 +95,16 @@ pub fn run(arguments: &FetchArguments) -> Result<Exit, CommandError> {
     let before = lock.clone();
     let sources = Sources::open(arguments)?;
     let needed = if arguments.all { Needed::default() } else { needed(arguments, &lock_path)? };
-    let (wanted, left_out) = wanted(&bundles, &arguments.kubernetes_versions, &needed);
+    let leaves_out = |section: &str| needed.leaves_out(section);
+    let (wanted, left_out) = wanted(&bundles, &arguments.kubernetes_versions, &leaves_out);
     let (mut manifests, mut hosts) = (Vec::new(), Hosts::default());
+    let step = Step::of("fetching", wanted.len());
     for (wanted, used_by) in wanted {
+        step.at(&used_by);
         manifests.push(fetch(&wanted, used_by, &sources, &mut lock, arguments.update, &mut hosts)?);
+        step.next();
     }
+    drop(step);
     if lock != before {
         write(&lock_path, lock.to_text().as_bytes())?;
     }
@@ -206,36 +193,6 @@ fn allowed_by_policy(path: &Path) -> Result<Vec<String>, CommandError> {
         Some(problem) => Err(CommandError::new(format!("{}: {problem}", path.display()))),
         None => Ok(policy.fetch_allow),
     }
-}
-
-/// The manifests that are needed, and the charts that Stepgate renders, with who names each first; and the sections left out.
-fn wanted(
-    bundles: &[Bundles],
-    only: &[KubernetesVersion],
-    needed: &Needed,
-) -> (BTreeMap<Wanted, String>, BTreeSet<String>) {
-    let (mut wanted, mut left_out) = (BTreeMap::new(), BTreeSet::new());
-    let versions_bundles = bundles.iter().flat_map(|bundles| &bundles.versions_bundles);
-    let chosen = |version: &KubernetesVersion| only.is_empty() || only.iter().any(|it| it.minor() == version.minor());
-    for versions_bundle in versions_bundles.filter(|it| chosen(&it.kubernetes_version)) {
-        for manifest in versions_bundle.manifests().filter(|it| it.uri.starts_with("http")) {
-            if needed.leaves_out(manifest.component) {
-                left_out.insert(manifest.component.to_owned());
-                continue;
-            }
-            let used_by = format!("{}.{}", manifest.component, manifest.artifact);
-            wanted.entry(Wanted::manifest(manifest.uri.to_owned())).or_insert(used_by);
-        }
-        let chart = versions_bundle.component("cilium").and_then(|cilium| cilium.artifact("helmChart"));
-        if let Some(chart) = chart.filter(|chart| !chart.is_placeholder()) {
-            wanted.entry(Wanted::chart(chart)).or_insert_with(|| "cilium.helmChart".to_owned());
-        }
-        if let Some(version) = versions_bundle.component("flux").and_then(|flux| flux.version.as_ref()) {
-            let uri = overlays::render::install_address(version.as_str());
-            wanted.entry(Wanted::manifest(uri)).or_insert_with(|| "flux".to_owned());
-        }
-    }
-    (wanted, left_out)
 }
 
 fn fetch(

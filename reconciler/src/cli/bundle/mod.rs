@@ -1,5 +1,6 @@
 //! `stepgate bundle`: compare, verify, show and fetch Bundles manifests.
 
+mod bump;
 mod diff;
 mod fetch;
 mod hosts;
@@ -40,6 +41,11 @@ enum Verb {
     /// Charts come from their registries; logins are those of the Docker configuration.
     /// Exits 0 when everything is there, 2 when something is missing or refused.
     Fetch(fetch::FetchArguments),
+    /// Look for versions that `updates` in stepgate.yaml asks for, and propose them: a pull request each, or a branch where there is no forge.
+    ///
+    /// A dry run says what it would propose; --yes proposes it. Exits 0 when nothing is to be done, 1 when something would be, 2 when something
+    /// failed, 3 when a version is refused.
+    Bump(bump::BumpArguments),
 }
 
 /// Carries out `stepgate bundle …`.
@@ -52,6 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         Verb::Verify(arguments) => verify::run(arguments),
         Verb::Show(arguments) => show::run(arguments),
         Verb::Fetch(arguments) => fetch::run(arguments),
+        Verb::Bump(arguments) => bump::run(arguments),
     }
 }
 
@@ -72,7 +79,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, CommandError> {
     }
 }
 
-fn read_bundles(path: &Path) -> Result<Bundles, CommandError> {
+pub(super) fn read_bundles(path: &Path) -> Result<Bundles, CommandError> {
     bundles::parse_bundles(&path.display().to_string(), &read_file(path)?).map_err(bundle_error)
 }
 

@@ -4,20 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use domain::RepoPath;
-use overlays::{Fleet, MemoryFiles, Provider};
+use overlays::MemoryFiles;
+use planning::wanted::NeededProviders;
 
 use crate::cli::CommandError;
 use host::disk;
 
-/// The sections of infrastructure providers in a versionsBundle.
-const PROVIDERS: [Provider; 6] = [
-    Provider::Docker,
-    Provider::VSphere,
-    Provider::Tinkerbell,
-    Provider::Nutanix,
-    Provider::Snow,
-    Provider::CloudStack,
-];
 /// Files that are looked at, at most.
 const MAXIMUM_FILES: usize = 200_000;
 /// Bytes that are read, at most.
@@ -27,12 +19,7 @@ const MAXIMUM_DEPTH: usize = 16;
 
 /// The clusters of a folder, as far as they tell what to fetch.
 #[derive(Debug, Default)]
-pub struct Needed {
-    /// Sections of providers that some cluster has.
-    sections: BTreeSet<&'static str>,
-    /// How many clusters there are.
-    clusters: usize,
-}
+pub struct Needed(NeededProviders);
 
 impl Needed {
     /// What the clusters of the fleet in `folder` need. Nothing below `skipped` is read.
@@ -48,23 +35,12 @@ impl Needed {
                 .context(format!("looking for clusters in {}", folder.display()))
                 .hint("--all fetches everything that the bundles name, whatever clusters there are")
         })?;
-        Ok(Self::of_fleet(&overlays::read_fleet(&files)))
-    }
-
-    fn of_fleet(fleet: &Fleet) -> Self {
-        let sections = fleet.clusters.iter().filter_map(|cluster| cluster.provider.bundle_component()).collect();
-        Self { sections, clusters: fleet.clusters.len() }
-    }
-
-    /// Whether there is no cluster to go by.
-    pub fn is_unknown(&self) -> bool {
-        self.clusters == 0
+        Ok(Self(NeededProviders::of(&overlays::read_fleet(&files))))
     }
 
     /// Whether a section of a bundle is that of a provider that no cluster has.
     pub fn leaves_out(&self, section: &str) -> bool {
-        let is_provider = PROVIDERS.iter().any(|provider| provider.bundle_component() == Some(section));
-        !self.is_unknown() && is_provider && !self.sections.contains(section)
+        self.0.leaves_out(section)
     }
 }
 
@@ -132,17 +108,13 @@ mod tests {
     #[test]
     fn providers_that_no_cluster_has_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Needed::of(folder.path(), &[]).unwrap().is_unknown());
         assert!(!Needed::of(folder.path(), &[]).unwrap().leaves_out("docker"));
         write(folder.path(), "clusters/a/cluster.yaml", &cluster("VSphere"));
         write(folder.path(), ".git/other.yaml", &cluster("Docker"));
         write(folder.path(), "mirror/host/other.yaml", &cluster("Nutanix"));
         let needed = Needed::of(folder.path(), &[folder.path().join("mirror")]).unwrap();
-        let left_out: Vec<_> = PROVIDERS
-            .iter()
-            .filter_map(Provider::bundle_component)
-            .filter(|section| needed.leaves_out(section))
-            .collect();
+        let sections = ["docker", "vSphere", "tinkerbell", "nutanix", "snow", "cloudStack"];
+        let left_out: Vec<_> = sections.into_iter().filter(|section| needed.leaves_out(section)).collect();
         assert_eq!(left_out, ["docker", "tinkerbell", "nutanix", "snow", "cloudStack"]);
         assert!(!needed.leaves_out("clusterAPI") && !needed.leaves_out("eksD"));
     }
@@ -155,6 +127,6 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), folder.path().join("clusters")).unwrap();
         std::os::unix::fs::symlink(outside.path().join("cluster.yaml"), folder.path().join("cluster.yaml")).unwrap();
         std::os::unix::fs::symlink(folder.path(), folder.path().join("again")).unwrap();
-        assert!(Needed::of(folder.path(), &[]).unwrap().is_unknown());
+        assert!(!Needed::of(folder.path(), &[]).unwrap().leaves_out("nutanix"));
     }
 }

@@ -9,6 +9,7 @@ use overlays::Fleet;
 
 use super::error::CommandError;
 use super::output;
+use crate::cli::terminal::progress::transferring;
 use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::cache::sources::FetchSources;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
@@ -116,7 +117,10 @@ fn those_there_are(name: &str, names: &[String]) -> String {
             None => format!("clusters are: {}, and {} more", first.join(", "), known.len() - SPELLED_OUT),
         },
         _ if known.is_empty() => "the branch describes no cluster: they are found by kind, in any folder".to_owned(),
-        _ => format!("clusters are: {}", known.join(", ")),
+        _ => {
+            let nearest = nearest(name, &known).map(|nearest| format!("did you mean {nearest}? ")).unwrap_or_default();
+            format!("{nearest}clusters are: {}", known.join(", "))
+        }
     }
 }
 
@@ -147,7 +151,11 @@ pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
 
 /// Where manifests and charts come from.
 pub fn sources(arguments: &FleetArguments) -> FetchSources {
-    FetchSources::new(arguments.mirrors.clone()).with_private_hosts(arguments.private_hosts.clone())
+    // What an installation leaves empty names none.
+    let namespaces = arguments.pull_secrets.iter().filter(|namespace| !namespace.is_empty()).cloned().collect();
+    FetchSources::new(arguments.mirrors.clone())
+        .with_private_hosts(arguments.private_hosts.clone())
+        .with_pull_secrets_of(namespaces)
 }
 
 fn credential(arguments: &FleetArguments) -> Option<ForgeCredential> {
@@ -163,7 +171,7 @@ fn credential(arguments: &FleetArguments) -> Option<ForgeCredential> {
 /// When a branch cannot be read.
 pub fn open(arguments: &FleetArguments) -> Result<Opened, CommandError> {
     let planner = planner(arguments)?;
-    let reading = planner.read().map_err(explain)?;
+    let reading = transferring(|| planner.read()).map_err(explain)?;
     Ok(Opened { planner, reading })
 }
 
@@ -173,7 +181,7 @@ pub fn open(arguments: &FleetArguments) -> Result<Opened, CommandError> {
 /// As [`open`].
 pub fn open_to_check(arguments: &FleetArguments) -> Result<Opened, CommandError> {
     let planner = planner(arguments)?;
-    let reading = planner.read_to_check().map_err(explain)?;
+    let reading = transferring(|| planner.read_to_check()).map_err(explain)?;
     Ok(Opened { planner, reading })
 }
 
@@ -220,6 +228,7 @@ mod tests {
             ("prod", &[][..], "the branch describes no cluster: they are found by kind, in any folder"),
             ("cluster-011", &many[..], "did you mean cluster-01?"),
             ("prod", &many[..2], "clusters are: cluster-00, cluster-01"),
+            ("clustr-00", &many[..2], "did you mean cluster-00? clusters are: cluster-00, cluster-01"),
         ] {
             assert_eq!(those_there_are(name, names), expected);
         }

@@ -7,7 +7,7 @@ use overlays::{bundle_for, uses_bundle};
 
 use super::fleet;
 use crate::cli::FleetArguments;
-use crate::cli::inspect::check::ProblemReport;
+use crate::report::ProblemReport;
 use fetch::Helm;
 
 /// How many files or addresses one problem names.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::wrap;
+use crate::cli::terminal::paint;
 
 /// The form of the data on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -19,6 +20,10 @@ pub enum Format {
     Yaml,
     /// The table for a pull request or a page.
     Markdown,
+    /// Every column, each row on one line, however long.
+    Wide,
+    /// Names alone, one a line: for other programs.
+    Name,
 }
 
 /// A table: upper-case headers, rows of as many cells, and lines below for what does not fit a table.
@@ -38,6 +43,23 @@ pub struct Table {
 pub trait Report: Serialize {
     /// The tables, each with an optional title.
     fn tables(&self) -> Vec<(Option<String>, Table)>;
+
+    /// What people read instead of the tables; none where they read these.
+    fn prose(&self) -> Option<String> {
+        None
+    }
+
+    /// What it is about, by name: the first column, each name once.
+    fn names(&self) -> Vec<String> {
+        let tables = self.tables();
+        let mut names: Vec<String> = Vec::new();
+        for name in tables.iter().flat_map(|(_, table)| &table.rows).filter_map(|row| row.first()) {
+            if !name.is_empty() && !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
 }
 
 /// Prints the report in the form asked for.
@@ -52,10 +74,17 @@ pub fn print<R: Report>(format: Format, report: &R) -> Result<(), CommandError> 
             text
         }
         Format::Yaml => serde_yaml::to_string(report)?,
-        Format::Table => render(report, plain),
+        Format::Table => text(report),
         Format::Markdown => render(report, markdown),
+        Format::Wide => render(report, wide),
+        Format::Name => report.names().iter().map(|name| format!("{name}\n")).collect(),
     };
     print_text(&text)
+}
+
+/// The report as people read it.
+pub fn text<R: Report>(report: &R) -> String {
+    report.prose().unwrap_or_else(|| render(report, plain))
 }
 
 /// Prints one JSON document on one line: for streams of documents.
@@ -112,6 +141,14 @@ fn render<R: Report>(report: &R, write: fn(&Table) -> String) -> String {
     text
 }
 
+/// The widest that a column is made, in characters. What people write has no end: a longer cell stands out of its
+/// column, and a formatter that is asked for 65,536 or more panics.
+const WIDEST: usize = 1000;
+
+fn wide(table: &Table) -> String {
+    plain(&Table { width: None, ..table.clone() })
+}
+
 fn plain(table: &Table) -> String {
     let width = |column: usize| {
         let cells = table.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -122,11 +159,16 @@ fn plain(table: &Table) -> String {
     let widths = table.width.map_or_else(|| natural.clone(), |width| wrap::narrowed(&natural, width));
     let mut text = String::new();
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut row = String::new();
-        for (cell, width) in cells.zip(&widths) {
-            row.push_str(&format!("{cell:<width$}  "));
+        let cells: Vec<&str> = cells.collect();
+        // Nothing is padded at the end of a line.
+        let last = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
+        for (index, (cell, width)) in cells.iter().zip(&widths).take(last).enumerate() {
+            text.push_str(&cell_in_its_style(cell, table.headers.get(index) == Some(cell)));
+            if index + 1 < last {
+                let padding = (*width).min(WIDEST).saturating_sub(cell.chars().count()) + 2;
+                text.extend(std::iter::repeat_n(' ', padding));
+            }
         }
-        text.push_str(row.trim_end());
         text.push('\n');
     };
     if !table.rows.is_empty() {
@@ -136,13 +178,37 @@ fn plain(table: &Table) -> String {
         }
     }
     for note in &table.notes {
-        match table.width {
-            Some(width) => text.push_str(&wrap::words(note, width)),
-            None => text.push_str(note),
-        }
+        let note = table.width.map_or_else(|| note.clone(), |width| wrap::words(note, width));
+        text.push_str(&note_in_its_style(&note));
         text.push('\n');
     }
     text
+}
+
+/// A cell: headers stand out, and states have the colour that they have everywhere.
+fn cell_in_its_style(cell: &str, is_header: bool) -> String {
+    match paint::of_state(cell) {
+        _ if is_header => paint::painted(paint::NAME, cell),
+        Some((_, style)) => paint::painted(style, cell),
+        None => cell.to_owned(),
+    }
+}
+
+/// What a line says of itself stands out: `blocked`, `no way back`, `risk`.
+fn note_in_its_style(note: &str) -> String {
+    let Some((label, rest)) = note.split_once(": ").filter(|(label, _)| label.len() <= 40) else {
+        return note.to_owned();
+    };
+    let word = label.trim_start().split(" (").next().unwrap_or_default();
+    let style = match word {
+        "blocked" | "error" => paint::REMOVED.bold(),
+        "no way back" | "one way" | "risk" | "risks" | "approval" => paint::ATTENTION,
+        "changes" | "rolls" | "upgrades in place" | "to do" | "what helps" | "why" => paint::NAME,
+        "note" | "skipped" => paint::SOFT,
+        _ if word.starts_with("approvers of") => paint::ATTENTION,
+        _ => return note.to_owned(),
+    };
+    format!("{}: {rest}", paint::painted(style, label))
 }
 
 fn markdown(table: &Table) -> String {
@@ -167,6 +233,11 @@ fn markdown(table: &Table) -> String {
 mod tests {
     use super::*;
 
+    /// As it is read where there is no terminal.
+    fn uncoloured(table: &Table) -> String {
+        anstream::adapter::strip_str(&plain(table)).to_string()
+    }
+
     fn table() -> Table {
         Table {
             headers: vec!["STAGE", "STATE"],
@@ -177,9 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_of_any_length_is_printed_whole() {
+        let long = "x".repeat(100_000);
+        let rows = vec![vec![long.clone(), "b".to_owned()], vec!["a".to_owned(), "b".to_owned()]];
+        let text = uncoloured(&Table { headers: vec!["ONE", "TWO"], rows, ..Table::default() });
+        assert!(text.contains(&format!("{long}  b\n")) && text.contains("\na  "), "{} bytes", text.len());
+        assert!(text.len() < 2 * long.len(), "nothing is padded to that length");
+    }
+
+    #[test]
     fn columns_are_as_wide_as_their_widest_cell_and_lines_have_no_trailing_space() {
         assert_eq!(
-            plain(&table()),
+            uncoloured(&table()),
             "STAGE         STATE\ncert-manager  done\ncapi          a|b\nnext: stepgate why demo\n"
         );
     }
@@ -194,7 +274,7 @@ mod tests {
     #[test]
     fn a_table_without_rows_prints_its_notes_alone() {
         let table = Table { headers: vec!["STAGE"], notes: vec!["nothing to do".into()], ..Table::default() };
-        assert_eq!(plain(&table), "nothing to do\n");
+        assert_eq!(uncoloured(&table), "nothing to do\n");
         assert_eq!(markdown(&table), "- nothing to do\n");
     }
 }

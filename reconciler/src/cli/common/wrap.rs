@@ -55,7 +55,7 @@ fn lines(cell: &str, width: usize) -> Vec<String> {
 }
 
 /// A line in lines of at most `width` columns, broken at blanks: what goes on is set in. A longer word stays whole, so that it can be copied.
-pub(super) fn words(text: &str, width: usize) -> String {
+pub(in crate::cli) fn words(text: &str, width: usize) -> String {
     let margin = text.chars().take_while(|character| *character == ' ').count();
     let mut wrapped = " ".repeat(margin);
     let mut column = margin;

@@ -1,21 +1,18 @@
 //! `stepgate check`: every problem of a fleet repository, with file, line, column and what to do.
 
 use clap::{Args, Subcommand};
-use domain::{Problem, ProblemCode, Scope, Severity};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use planning::{kube_vip, signatures, support, waivers};
+use domain::{Problem, ProblemCode, Severity};
 use serde::Serialize;
 
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::output;
 use crate::cli::common::output::{Format, Report, Table};
-use crate::cli::common::policy_changes::policy_changes;
 use crate::cli::common::{fleet, machine};
 use crate::cli::inspect::{apis, cluster_checks, overlay_conflicts};
 use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::cache::sources::undefined;
+use crate::report::{ProblemReport, of_repository};
 
 /// Arguments of `stepgate check`.
 #[derive(Debug, Args)]
@@ -29,7 +26,7 @@ pub struct Arguments {
     access: ClusterArguments,
     /// Ask the checks of this running cluster instead: what would go wrong with its next rollout. The exit code is 3 when a blocking check fails,
     /// 4 when one could not be judged.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = crate::cli::common::names::clusters())]
     cluster: Option<String>,
     /// The form of the output.
     #[arg(short, long, value_enum, default_value_t)]
@@ -57,63 +54,6 @@ pub struct CheckReport {
     pub problems: Vec<ProblemReport>,
 }
 
-/// One problem.
-#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ProblemReport {
-    /// `error` stops the clusters concerned, `warning` does not.
-    pub severity: String,
-    /// Stable name of the rule.
-    pub code: String,
-    /// The cluster concerned; null where the whole fleet is.
-    pub cluster: Option<String>,
-    /// The file; bytes that are not UTF-8 are escaped, as `caf\xE9.yaml`.
-    pub path: Option<String>,
-    /// Line, from 1.
-    pub line: Option<usize>,
-    /// Column in characters, from 1.
-    pub column: Option<usize>,
-    /// What is wrong.
-    pub message: String,
-    /// What to do.
-    pub hint: Option<String>,
-}
-
-impl From<&Problem> for ProblemReport {
-    fn from(problem: &Problem) -> Self {
-        Self {
-            severity: match problem.severity {
-                Severity::Note => "note",
-                Severity::Warning => "warning",
-                Severity::Error => "error",
-            }
-            .to_owned(),
-            code: problem.code.to_string(),
-            cluster: match &problem.scope {
-                Scope::Fleet => None,
-                Scope::Cluster(name) => Some(name.clone()),
-            },
-            path: problem.path_text().map(str::to_owned),
-            line: problem.line,
-            column: problem.column,
-            message: problem.message.clone(),
-            hint: problem.hint.clone(),
-        }
-    }
-}
-
-impl ProblemReport {
-    /// `path:line:column`, as far as it is known.
-    fn place(&self) -> String {
-        let path = self.path.as_deref().unwrap_or("-");
-        match (self.line, self.column) {
-            (Some(line), Some(column)) => format!("{path}:{line}:{column}"),
-            (Some(line), None) => format!("{path}:{line}"),
-            (None, _) => path.to_owned(),
-        }
-    }
-}
-
 /// Problems as lines for people: where, what, and what to do.
 pub fn problem_table(problems: &[ProblemReport]) -> Table {
     let mut table = Table { headers: vec!["SEVERITY", "WHERE", "CLUSTER", "MESSAGE"], ..Table::default() };
@@ -139,8 +79,8 @@ impl Report for CheckReport {
         ));
         if !self.clusters.is_empty() {
             table.notes.push(
-                "what overlays make is not rendered here: `stepgate plan` renders it, and names objects of it that \
-                 Flux would refuse"
+                "components are rendered here only to find what upstream changed of what overlays set: `stepgate plan` \
+                 names objects of them that Flux would refuse"
                     .to_owned(),
             );
         }
@@ -165,20 +105,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         let problem = Problem::new(ProblemCode::MissingReference, undefined(name)).severity(Severity::Warning);
         ProblemReport::from(&problem.shown_path("stepgate.yaml"))
     });
-    let mut problems: Vec<ProblemReport> = opened.fleet().problems.iter().map(ProblemReport::from).collect();
-    problems.extend(policy_changes(&opened));
+    let (mut problems, mut own) = of_repository(&opened.planner, &opened.reading);
     problems.extend(undefined_mirrors);
-    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    let unsupported = support::problems(opened.fleet(), today);
-    problems.extend(unsupported.iter().map(ProblemReport::from));
-    problems.extend(waivers::problems(&opened.fleet().policy, today).iter().map(ProblemReport::from));
-    let unsigned = signatures::problems(opened.fleet());
-    problems.extend(unsigned.iter().map(ProblemReport::from));
-    problems.extend(kube_vip::problems(opened.fleet()).iter().map(ProblemReport::from));
-    // What cannot be read of a cluster's record is told by whoever plans it.
-    let changes = |cluster| opened.planner.immutable_changes(&opened.reading, cluster).unwrap_or_default();
-    let immutable: Vec<Problem> = opened.fleet().clusters.iter().flat_map(changes).collect();
-    problems.extend(immutable.iter().map(ProblemReport::from));
     problems.extend(overlay_conflicts::problems(&opened).iter().map(ProblemReport::from));
     problems.extend(machine::problems(&arguments.fleet, &opened));
     problems.sort_by_key(|problem| problem.severity != "error");
@@ -189,6 +117,6 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         problems,
     };
     output::print(arguments.output, &report)?;
-    let mut own = opened.fleet().problems.iter().chain(&immutable).chain(&unsupported).chain(&unsigned);
-    Ok(if own.any(Problem::is_error) { Exit::Error } else { Exit::Success })
+    own.extend(opened.fleet().problems.iter().cloned());
+    Ok(if own.iter().any(Problem::is_error) { Exit::Error } else { Exit::Success })
 }

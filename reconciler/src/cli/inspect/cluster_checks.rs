@@ -12,7 +12,7 @@ use crate::cli::common::exit::Exit;
 use crate::cli::common::fleet::Opened;
 use crate::cli::common::output::{Report, Table};
 use crate::cli::run::verb::runtime;
-use crate::reconcile::observe::images;
+use crate::reconcile::observe::{eks, images};
 use crate::reconcile::planner::ClusterView;
 
 /// What the checks say of one cluster.
@@ -194,7 +194,13 @@ pub(super) fn observe(
         freshness: Freshness::Fresh,
         at: Timestamp::now(),
     };
-    let observation = runtime()?.block_on(images::observe_patiently(cluster.as_ref(), view, &request));
+    let programs = access.eksctl.open()?;
+    let policy = &opened.reading.fleet.policy;
+    let observation = runtime()?.block_on(async {
+        let ask = eks::ask(Some(&programs), policy, view, &request);
+        let (read, eks) = tokio::join!(images::observe_patiently(cluster.as_ref(), view, &request), ask);
+        Observation { eks, ..read }
+    });
     if let Reachability::Unreachable { reason } = &observation.reachable {
         let error = CommandError::new(format!("cluster {} cannot be reached: {reason}", view.name));
         return Err(error.hint("name a kubeconfig of its management cluster: --kubeconfig FILE"));

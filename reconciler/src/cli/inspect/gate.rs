@@ -75,7 +75,7 @@ fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> {
         match arguments.output {
             // Line by line, so that what comes before a damaged line is seen and a pipe sees each line at once.
             Format::Json => output::print_line(&verdicts),
-            Format::Table | Format::Yaml | Format::Markdown => {
+            Format::Table | Format::Yaml | Format::Markdown | Format::Wide | Format::Name => {
                 samples.push(verdicts);
                 Ok(())
             }

@@ -22,7 +22,7 @@ pub struct Arguments {
     #[command(flatten)]
     fleet: FleetArguments,
     /// The cluster.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = crate::cli::common::names::clusters())]
     cluster: String,
     /// Only the files below this folder of the cluster's directory, such as `cert-manager`.
     #[arg(long, value_name = "FOLDER")]

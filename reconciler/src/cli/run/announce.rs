@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cluster::kubernetes::Connection;
 use domain::Problem;
 
+use super::on_terminal::OnTerminal;
 use crate::reconcile::{ClusterOutcome, ClusterPass, Controller, ReconcileReport};
 
 /// So many clusters are named with their states; of more only the numbers are told.
@@ -17,6 +18,7 @@ pub struct Announcements {
     last: Option<Arc<ReconcileReport>>,
     unreachable: bool,
     errors: Vec<Problem>,
+    on_terminal: OnTerminal,
 }
 
 impl Announcements {
@@ -44,6 +46,7 @@ impl Announcements {
                 None => tracing::info!("clusters can be reached again"),
             }
         }
+        self.on_terminal.show(controller, pass);
     }
 }
 
@@ -124,13 +127,7 @@ mod tests {
 
     #[test]
     fn few_clusters_are_named_and_many_are_counted() {
-        let cluster = |name: &str| ClusterPass {
-            cluster: name.to_owned(),
-            committed: Vec::new(),
-            outcome: ClusterOutcome::Done,
-            proposed: None,
-            next: None,
-        };
+        let cluster = |name: &str| ClusterPass::new(name, ClusterOutcome::Done);
         let of = |count: usize| ReconcileReport {
             clusters: (0..count).map(|number| cluster(&format!("c{number}"))).collect(),
         };

@@ -10,15 +10,21 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::announce::{Announcements, tell_server};
+use super::announcing::{Telling, announce};
+use super::dashboard;
+use super::dashboard::{DashboardArguments, DashboardManagement};
 use super::debounce::{Debounce, processor_time};
 use super::endpoints::Endpoints;
+use super::updates::{Updates, propose};
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::reconcile::main_loop::clock::{Clock as _, SystemClock};
 use crate::reconcile::{ClusterPass, Controller, ReconcileReport};
 use crate::telemetry::{Health, Metrics};
 use crate::watch::{Watch, WatchSettings};
-use cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired, end_expired_marks};
+use cluster::kubernetes::{
+    Connection, Holder, Lease, Projection, RolloutView, end_expired, end_expired_marks, end_expired_of_clusters,
+};
 
 /// The longest time between two looks at pauses of Flux.
 const LOOK_AT_PAUSES: SignedDuration = SignedDuration::from_secs(10);
@@ -42,6 +48,12 @@ pub struct Management {
     pub projection: Option<Projection>,
     /// The connection by which tokens are reviewed, where they are.
     pub review: Option<Connection>,
+    /// Who is told of rollouts.
+    pub telling: Option<Telling>,
+    /// Who proposes new versions.
+    pub updates: Option<Updates>,
+    /// Where the dashboard is, and what it needs.
+    pub(super) dashboard: (DashboardArguments, Option<DashboardManagement>),
 }
 
 /// Runs until a signal comes; looks at everything after `interval` seconds, even if nothing moves.
@@ -51,7 +63,7 @@ pub async fn serve(
     endpoints: Endpoints,
     management: Management,
 ) -> Result<Exit, CommandError> {
-    let Management { connection, lease, projection, review } = management;
+    let Management { connection, lease, projection, review, telling, updates, dashboard } = management;
     let planner = controller.planner();
     let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new(controller.branches()));
     let told = watch.told();
@@ -59,7 +71,14 @@ pub async fn serve(
     let health = Arc::new(Health::new(Duration::from_secs(interval).saturating_add(PATIENCE)));
     let mut tasks = endpoints.serve(watch.nudge(), Arc::clone(&metrics), Arc::clone(&health), review).await?;
     let (election, mut turn) = elect(lease);
+    tasks.extend(updates.map(|updates| tokio::spawn(propose(updates, turn.clone()))));
     let (shown, showing) = show(projection);
+    tasks.extend(showing);
+    let (announced, announcing) = announce(telling, controller, &metrics)?;
+    tasks.extend(announcing);
+    let (arguments, needed) = dashboard;
+    let every = Duration::from_secs(interval.max(1));
+    let (passed, showing) = dashboard::serve((&arguments, needed), planner, every).await?;
     tasks.extend(showing);
     tasks.extend(connection.as_ref().ok().cloned().map(|connection| tokio::spawn(end_pauses(connection))));
     tasks.push(tokio::spawn(tell_server(connection)));
@@ -77,6 +96,8 @@ pub async fn serve(
             // What is under way is another's now.
             passes = controller.passes();
             shown.send_if_modified(|shown| shown.take().is_some());
+            announced.send_if_modified(|announced| announced.take().is_some());
+            passed.send_if_modified(|passed| passed.take().is_some());
             // What was said before is not what is seen when it is our turn again.
             last = Arc::new(ReconcileReport::default());
             // Whoever stands by is as ready as can be.
@@ -113,6 +134,12 @@ pub async fn serve(
                     announcements.tell(controller, &pass);
                     // Nobody looks, where there is no management cluster.
                     let _ = shown.send(Some(Arc::clone(&pass)));
+                    // Nobody reads, where nothing is announced.
+                    let _ = announced.send(controller.announcer().map(|announcer| (Arc::clone(&pass), announcer)));
+                    // Nor where there is no dashboard.
+                    if !passed.is_closed() {
+                        passed.send_replace(controller.fleet_view().map(|view| (Arc::clone(&pass), view)));
+                    }
                 }
                 let wake = next_wake(&pass, interval);
                 last = pass;
@@ -183,7 +210,7 @@ impl Election {
 
 /// Whose turn it is to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+pub(super) enum Turn {
     /// Nobody's that is known of: the Lease could not be read or taken yet.
     Unknown,
     Ours,
@@ -291,15 +318,19 @@ async fn end_pauses(connection: Connection) {
     let mut told = false;
     loop {
         let now = SystemClock.now();
-        let (pauses, marks) = futures::join!(end_expired(&connection, now), end_expired_marks(&connection, now));
-        let next = match pauses.and_then(|pauses| Ok(pauses.into_iter().chain(marks?).min())) {
+        let (pauses, clusters, marks) = futures::join!(
+            end_expired(&connection, now),
+            end_expired_of_clusters(&connection, now),
+            end_expired_marks(&connection, now)
+        );
+        let next = match pauses.and_then(|pauses| Ok(pauses.into_iter().chain(clusters?).chain(marks?).min())) {
             Ok(next) => {
                 told = false;
                 next
             }
             Err(error) => {
                 if !std::mem::replace(&mut told, true) {
-                    tracing::warn!(%error, "pauses of Flux and marks of machines could not be looked at; those whose time is over last until it works again");
+                    tracing::warn!(%error, "pauses and marks of machines could not be looked at; those whose time is over last until it works again");
                 }
                 None
             }
@@ -324,6 +355,7 @@ fn view(cluster: &ClusterPass) -> RolloutView {
         help: cluster.outcome.help(),
         kept: cluster.outcome.kept(),
         commit: cluster.committed.last().map(|stage| stage.commit.to_string()),
+        tanzu: cluster.tanzu.clone(),
     }
 }
 

@@ -6,14 +6,20 @@ use std::time::Duration;
 use clap::Args;
 use tokio::runtime::Runtime;
 
-use super::endpoints::{EndpointArguments, REVIEW_REQUESTS_PER_SECOND};
+use super::announcing::AnnouncementArguments;
+use super::dashboard::{DashboardArguments, DashboardManagement};
+use super::endpoints::EndpointArguments;
 use super::serve::{Management, serve};
+use super::updates::{UpdateHosts, Updates};
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::fleet;
 use crate::cli::common::output;
 use crate::cli::common::output::{Format, Report, Table};
+use crate::cli::terminal::screen;
+use crate::cli::terminal::tree::{self, Branch};
 use crate::cli::{ClusterArguments, FleetArguments};
+use crate::dashboard::{Actors, Audit};
 use crate::reconcile::clusters::backup_registry::{RegistryBackups, RegistryFolder};
 use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::{ClusterPass, Controller, ReconcileReport};
@@ -66,6 +72,15 @@ pub struct Arguments {
     identity: Option<String>,
     #[command(flatten)]
     endpoints: EndpointArguments,
+    #[command(flatten)]
+    dashboard: DashboardArguments,
+    #[command(flatten)]
+    announcements: AnnouncementArguments,
+    #[command(flatten)]
+    update_hosts: UpdateHosts,
+    /// The time between two looks for new versions, in seconds. Without `--update-host` none is looked for.
+    #[arg(long, env = "STEPGATE_UPDATE_INTERVAL", default_value_t = 3600, value_name = "SECONDS")]
+    update_interval: u64,
     /// The form of the output of `--once`.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -101,15 +116,24 @@ impl Arguments {
         Ok(Some(Lease::new(connection, &self.namespace, LEASE, &identity, duration)))
     }
 
+    /// What the dashboard needs of the management cluster, where there is one. What people do there, any process may do: nothing of it waits
+    /// for who leads.
+    fn dashboard_management(&self, events: Option<&Connection>) -> Result<Option<DashboardManagement>, CommandError> {
+        if !self.dashboard.is_on() {
+            return Ok(None);
+        }
+        let review = self.dashboard.reviews_tokens().then(|| self.access.review()).transpose()?;
+        let clusters = self.access.clusters(self.access.connect()?, self.access.place())?;
+        let audit = events.map_or_else(Audit::default, |events| Audit::with_events(events.clone(), &self.namespace));
+        Ok(Some(DashboardManagement { review, namespace: self.namespace.clone(), actors: Actors { clusters, audit } }))
+    }
+
     /// The connection by which tokens are reviewed, where they are: strangers' tokens must not queue before the controller's requests.
     fn review(&self) -> Result<Option<Connection>, CommandError> {
         if !self.endpoints.reviews_tokens() {
             return Ok(None);
         }
-        let connection = self.access.connect()?.map_err(|error| {
-            CommandError::from(error).context("tokens for the metrics are reviewed by the management cluster")
-        })?;
-        Ok(Some(connection.with_requests_per_second(REVIEW_REQUESTS_PER_SECOND)))
+        Ok(Some(self.access.review()?))
     }
 }
 
@@ -172,6 +196,26 @@ impl Report for PassReport {
         }
         vec![(None, table)]
     }
+
+    fn prose(&self) -> Option<String> {
+        let width = screen::width()?;
+        let branch = |cluster: &PassedCluster| {
+            let committed = cluster.committed.iter().map(|stage| Branch {
+                name: stage.clone(),
+                state: "committed".to_owned(),
+                ..Branch::default()
+            });
+            let help = cluster.help.as_ref().map(|help| format!("; what helps: {help}")).unwrap_or_default();
+            Branch {
+                name: cluster.cluster.clone(),
+                state: cluster.state.clone(),
+                told: cluster.stage.as_ref().map(|stage| format!("at {stage}")).unwrap_or_default(),
+                why: Some(format!("{}{help}", cluster.message)),
+                below: committed.collect(),
+            }
+        };
+        Some(tree::drawn(&self.clusters.iter().map(branch).collect::<Vec<_>>(), Some(width)))
+    }
 }
 
 /// The runtime of the verbs that wait. There is one: a connection ends with the runtime that it was made in.
@@ -190,6 +234,7 @@ pub fn runtime() -> Result<&'static Runtime, CommandError> {
 /// Runs the controller until it is told to stop.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let endpoints = arguments.endpoints.read()?;
+    let telling = arguments.announcements.read()?;
     let planner = fleet::planner(&arguments.fleet)?;
     // One connection for all that reads and writes, so that one limit holds for all of it.
     let connection = arguments.access.connect()?;
@@ -199,6 +244,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let leadership = lease.as_ref().map(|lease| lease.leadership().clone());
     let connection = connection.map(|connection| connection.fenced(leadership));
     let clusters = arguments.access.clusters(connection, arguments.backups()?)?;
+    let updates = arguments.update_hosts.are_named().then(|| Updates {
+        updater: arguments.update_hosts.updater(&arguments.fleet, planner.clone()),
+        interval: Duration::from_secs(arguments.update_interval.max(1)),
+    });
     let controller = Controller::new(planner, clusters, Arc::new(SystemClock), arguments.concurrent);
     let runtime = runtime()?;
     if arguments.once {
@@ -210,11 +259,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     }
     let project =
         |connection: &Connection| Projection::new(connection.clone(), &arguments.namespace).with_guard(arguments.guard);
+    let dashboard = arguments.dashboard_management(management.as_ref().ok())?;
     let management = Management {
         lease,
         projection: management.as_ref().ok().map(project),
         review: arguments.review()?,
         connection: management,
+        telling,
+        updates,
+        dashboard: (arguments.dashboard.clone(), dashboard),
     };
     runtime.block_on(serve(&controller, arguments.interval, endpoints, management))
 }

@@ -22,12 +22,24 @@ pub struct Deployed {
 }
 
 impl Deployed {
+    /// Clusters of which nothing is known but the EKS Anywhere version of each.
+    pub fn at(versions: BTreeMap<ClusterName, String>) -> Self {
+        Self { eksa: Arc::new(versions), ..Self::default() }
+    }
+
     /// About how many bytes of memory it takes.
     pub fn bytes(&self) -> usize {
         /// Of a cluster: its entries in two tables, and its name in both.
         const CLUSTER: usize = 384;
         self.directories.len() * CLUSTER
             + self.unreadable.values().map(|message| CLUSTER + message.len()).sum::<usize>()
+    }
+
+    /// The names of folders of clusters, in order.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.directories.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
     }
 
     /// The ids of a cluster's folders.

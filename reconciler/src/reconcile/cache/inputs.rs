@@ -75,6 +75,8 @@ fn inputs(files: &dyn Files, fleet: &Fleet) -> HashMap<String, Inputs> {
         for other in managed.get(cluster.name.as_str()).into_iter().flatten() {
             digest.add(other.name.as_bytes());
             digest.add(format!("{:?} {}", other.provider, other.kubernetes_version).as_bytes());
+            digest.add(other.namespace.as_bytes());
+            digest.add(&[u8::from(overlays::asks_for_in_place(fleet, other))]);
             for group in &other.worker_groups {
                 digest.add(group.kubernetes_version.as_bytes());
             }
@@ -99,6 +101,11 @@ fn everybody(files: &dyn Files, fleet: &Fleet) -> [u8; 32] {
         digest.entries(files.entry(path).as_slice());
     }
     digest.entries(&files.below("overlays"));
+    // With what nodes are upgraded in place counts for every cluster of a namespace.
+    for file in overlays::files_naming_upgraders(fleet) {
+        digest.add(file.path.as_str().as_bytes());
+        digest.add(&file.bytes);
+    }
     for problem in fleet.problems.iter().filter(|problem| problem.scope == Scope::Fleet) {
         digest.problem(problem);
     }
@@ -141,5 +148,39 @@ impl Digest {
             *byte = *from;
         }
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use overlays::MemoryFiles;
+
+    use super::*;
+
+    #[test]
+    fn upgraders_in_another_clusters_folder_are_an_input() {
+        let of = |image: &str| {
+            let cluster = |name: &str| {
+                let text = format!(
+                    "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {{name: {name}, namespace: shops}}\nspec:\n  \
+                     controlPlaneRef: {{kind: KubeadmControlPlane, name: {name}}}\n---\n\
+                     apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\n\
+                     metadata: {{name: {name}, namespace: shops}}\nspec: {{replicas: 1, version: v1.36.1}}\n"
+                );
+                (RepoPath::new(format!("clusters/{name}/cluster.yaml")).unwrap(), text.into_bytes())
+            };
+            let upgraders = format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: in-place-upgraders, namespace: shops}}\n\
+                 data: {{v1.36.1: '{image}'}}\n"
+            );
+            let (path, mut two) = cluster("two");
+            two.extend(format!("---\n{upgraders}").into_bytes());
+            let files: MemoryFiles = [cluster("one"), (path, two)].into_iter().collect();
+            let fleet = overlays::read_fleet(&files);
+            assert_eq!(fleet.clusters.len(), 2, "{:?}", fleet.problems);
+            inputs(&files, &fleet).remove("one").unwrap()
+        };
+        assert_eq!(of("registry.test/a"), of("registry.test/a"));
+        assert_ne!(of("registry.test/a"), of("registry.test/b"));
     }
 }

@@ -16,6 +16,7 @@ use host::memory::Part;
 pub struct FetchSources {
     mirrors: Vec<MirrorFolder>,
     private_hosts: Vec<String>,
+    pull_secret_namespaces: Vec<String>,
     made: Mutex<Vec<Made>>,
 }
 
@@ -34,6 +35,7 @@ impl FetchSources {
         Self {
             mirrors: mirrors.into_iter().map(Into::into).collect(),
             private_hosts: Vec::new(),
+            pull_secret_namespaces: Vec::new(),
             made: Mutex::default(),
         }
     }
@@ -43,6 +45,12 @@ impl FetchSources {
     #[must_use]
     pub fn with_private_hosts(self, private_hosts: Vec<String>) -> Self {
         Self { private_hosts, ..self }
+    }
+
+    /// Lets the pull secrets of these namespaces be used to ask for images. Whoever runs the program says so, too.
+    #[must_use]
+    pub fn with_pull_secrets_of(self, namespaces: Vec<String>) -> Self {
+        Self { pull_secret_namespaces: namespaces, ..self }
     }
 
     /// Those of these addresses that no mirror has, and whether their hosts may be asked. Nobody is asked.
@@ -92,7 +100,7 @@ impl FetchSources {
             let allow = AllowList::new(allow.iter().cloned());
             let options = FetchOptions { allow, private_hosts: self.private_hosts.clone(), ..FetchOptions::default() };
             images = Images::new(options.clone())
-                .map(Arc::new)
+                .map(|images| Arc::new(images.with_pull_secrets_of(self.pull_secret_namespaces.clone())))
                 .inspect_err(|error| {
                     tracing::warn!(%error, "no registry can be asked for images");
                 })

@@ -12,6 +12,7 @@ use overlays::ClusterSpec;
 use rollout::{BackupReport, Identification, Observation, Reachability};
 
 use crate::reconcile::clusters::reference::unrecorded;
+use cluster::eksctl::EksPrograms;
 use cluster::kubernetes::{BackupPlace, Changes, Connection, KubernetesCluster, ManagementWatches};
 use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ClusterReference, ObserveRequest};
 use rollout::FluxReference;
@@ -24,6 +25,11 @@ pub trait Clusters: Send + Sync {
     /// The same cluster, by what ledgers record of it and of the cluster that manages it as well.
     fn referred(&self, cluster: &ClusterSpec, _: &ClusterReference) -> Arc<dyn Cluster> {
         self.cluster(cluster)
+    }
+
+    /// The programs that the operator has named for clusters of EKS; none where there are none.
+    fn eks_programs(&self) -> Option<&EksPrograms> {
+        None
     }
 
     /// Whether anybody has said how they are reached.
@@ -44,6 +50,7 @@ pub trait Clusters: Send + Sync {
 pub struct KubernetesClusters {
     management: Connection,
     named: Option<String>,
+    programs: EksPrograms,
     watches: Arc<ManagementWatches>,
     backups: BackupPlace,
     open: Mutex<BTreeMap<String, Arc<KubernetesCluster>>>,
@@ -53,13 +60,26 @@ impl KubernetesClusters {
     /// Clusters reached from the management cluster. Backups go below `backups`, one folder a cluster.
     pub fn new(management: Connection, backups: impl Into<BackupPlace>) -> Self {
         let backups = backups.into();
-        Self { management, named: None, watches: Arc::default(), backups, open: Mutex::default() }
+        Self {
+            management,
+            named: None,
+            programs: EksPrograms::default(),
+            watches: Arc::default(),
+            backups,
+            open: Mutex::default(),
+        }
     }
 
     /// The same, where the operator says which cluster the connection leads to.
     #[must_use]
     pub fn connected_to(self, named: Option<String>) -> Self {
         Self { named, ..self }
+    }
+
+    /// The same, with programs for what is of EKS.
+    #[must_use]
+    pub fn with_programs(self, programs: EksPrograms) -> Self {
+        Self { programs, ..self }
     }
 }
 
@@ -86,6 +106,10 @@ impl Clusters for KubernetesClusters {
         let known = Arc::new(known);
         open.insert(cluster.name.clone(), Arc::clone(&known));
         known
+    }
+
+    fn eks_programs(&self) -> Option<&EksPrograms> {
+        Some(&self.programs)
     }
 
     fn changes(&self) -> Option<&Changes> {

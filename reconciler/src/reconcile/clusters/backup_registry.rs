@@ -23,6 +23,14 @@ const OBJECTS_TYPE: &str = "application/vnd.stepgate.backup.objects.v2+json";
 /// The same, encrypted.
 const ENCRYPTED_TYPE: &str = "application/vnd.stepgate.backup.objects.v2+json+age";
 
+/// The type of the artifact that holds a dump, of its configuration, and of the dump itself.
+const DUMP_TYPE: &str = "application/vnd.stepgate.dump.v1";
+const DUMP_CONFIGURATION_TYPE: &str = "application/vnd.stepgate.dump.configuration.v1+json";
+const DUMP_FILE_TYPE: &str = "application/vnd.stepgate.dump.file.v1+json";
+
+/// The dump as a file.
+const DUMP: &str = "dump.json";
+
 /// The configuration as a file.
 const HEADER: &str = "backup.json";
 
@@ -91,6 +99,14 @@ impl RegistryBackups {
     }
 }
 
+impl RegistryBackups {
+    /// Where the dump of this digest lies: a tag may not be longer than 128 characters, and has no colon.
+    fn dump_address(&self, cluster: &str, digest: &str) -> String {
+        let plain: String = digest.chars().filter(char::is_ascii_alphanumeric).collect();
+        format!("oci://{}/{cluster}:dump-{plain}", self.folder)
+    }
+}
+
 impl BackupRegistry for RegistryBackups {
     fn push(&self, header: &BackupHeader, files: &BTreeMap<String, Vec<u8>>) -> Result<String, String> {
         let cluster = header.cluster.as_ref().map(|cluster| cluster.name.as_str()).unwrap_or_default();
@@ -114,6 +130,24 @@ impl BackupRegistry for RegistryBackups {
             artifact.layers.into_iter().map(|(name, (_, bytes))| (name, bytes)).collect();
         files.insert(HEADER.to_owned(), artifact.config.1);
         Ok(files)
+    }
+
+    fn push_dump(&self, cluster: &str, digest: &str, bytes: &[u8]) -> Result<String, String> {
+        let address = self.dump_address(cluster, digest);
+        let artifact = Artifact {
+            artifact_type: DUMP_TYPE.to_owned(),
+            config: (DUMP_CONFIGURATION_TYPE.to_owned(), format!("{{\"digest\":\"{digest}\"}}").into_bytes()),
+            layers: BTreeMap::from([(DUMP.to_owned(), (DUMP_FILE_TYPE.to_owned(), bytes.to_vec()))]),
+        };
+        let pushed = self.registry.push(&address, &artifact).map_err(|error| error.to_string())?;
+        Ok(format!("{address}@{pushed}"))
+    }
+
+    fn pull_dump(&self, cluster: &str, digest: &str) -> Result<Vec<u8>, String> {
+        let address = self.dump_address(cluster, digest);
+        let artifact = self.registry.pull_artifact(&address, DUMP_TYPE).map_err(|error| error.to_string())?;
+        let mut layers = artifact.layers;
+        layers.remove(DUMP).map(|(_, bytes)| bytes).ok_or_else(|| format!("{address} holds no {DUMP}"))
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use domain::CommitId;
 use domain::RepoPath;
 use jiff::Timestamp;
-use rollout::{Block, ClusterIdentity, Ledger, LedgerState, RenderFailure, StageId, StageName};
+use rollout::{Block, ClusterIdentity, Ledger, RenderFailure, StageId, StageName};
 
 use crate::reconcile::clusters::directory::ledger_path;
 use crate::reconcile::effects::commit::{Signature, ledger_text};
-use crate::reconcile::planner::{ClusterView, FleetReading, Planner};
+use crate::reconcile::planner::{ClusterView, FleetReading, Planner, as_adopted};
 use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, StageTrailers};
 use planning::DeployedLedger as DirectoryLedger;
 use planning::stage_tree::target_tree;
@@ -110,7 +110,7 @@ pub fn record(
     if !matches!(view.directory.ledger, DirectoryLedger::Absent) {
         return Ok(Adoption::Already);
     }
-    if let Some((message, help)) = view.cluster.not_rolled_out() {
+    if let Some((message, help)) = view.cluster.not_rolled_out(&reading.fleet.policy) {
         return Err(NotRolledOut { message, help }.into());
     }
     let unconfirmed = view.unconfirmed(reading);
@@ -124,28 +124,7 @@ pub fn record(
     }
     let tree = target_tree(&view.directory.files, &view.parts);
     let digest = tree.digest();
-    let ledger = Ledger {
-        cluster: view.name.clone(),
-        rollout: view.plan.rollout_id.clone(),
-        plan: view.plan.digest.clone(),
-        source: view.plan.source.clone(),
-        base: digest.clone(),
-        target: digest.clone(),
-        tree: digest,
-        state: LedgerState::Done,
-        started_at: now,
-        finished_at: Some(now),
-        identity: identity.cloned(),
-        before: None,
-        stages: Vec::new(),
-        approvals: Vec::new(),
-        retries: Vec::new(),
-        edits: Vec::new(),
-        rollback: None,
-        as_declared: as_declared.to_vec(),
-        verified: None,
-        components: versions(&view.parts),
-    };
+    let ledger = as_adopted(&view.plan, &view.parts, digest, identity, as_declared, now);
     if dry {
         return Ok(Adoption::Recorded { commit: None, files: tree.files.len() });
     }
@@ -241,8 +220,4 @@ pub(super) fn commit(
             anyhow::bail!("a hook of the repository rejected the record: {message}")
         }
     }
-}
-
-fn versions(parts: &[planning::stage_tree::StageTree]) -> BTreeMap<String, String> {
-    parts.iter().filter_map(|part| Some((part.stage.name.to_string(), part.version.clone()?))).collect()
 }

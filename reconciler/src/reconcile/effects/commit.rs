@@ -8,9 +8,10 @@ use domain::RepoPath;
 use jiff::Timestamp;
 use overlays::RenderedTree;
 use policy::{Policy, SigningFormat};
-use rollout::{Ledger, LedgerCommit, StageCommit, StageName};
+use rollout::{Evidence, Ledger, LedgerCommit, StageCommit, StageName};
 
 use crate::reconcile::clusters::directory::ledger_path;
+use crate::reconcile::effects::dumps::DUMP;
 use crate::reconcile::proposal::body_path;
 use git::{CommitDraft, CommitMessage, GitError, Identity, IdentityError, Signing, StageTrailers};
 use planning::ClusterDirectory;
@@ -161,12 +162,18 @@ pub fn close_draft(
         parent: close.parent.clone(),
         prefix: signature.prefix.clone(),
         edits,
-        message: CommitMessage { subject, body: String::new(), trailers: Some(trailers) },
+        message: CommitMessage { subject, body: closing_body(close), trailers: Some(trailers) },
         author: signature.author.clone(),
         time: now,
         merges: None,
         allow_empty: false,
     })
+}
+
+/// What the last gate saw, with what differs from before the rollout.
+fn closing_body(close: &LedgerCommit) -> String {
+    let Some(evidence) = &close.ledger.verified else { return String::new() };
+    format!("Verified at {}:\n{}", evidence.observed_at, told(evidence))
 }
 
 /// The ledger as the file that it is on the deploy branch.
@@ -257,14 +264,22 @@ fn subject(commit: &StageCommit, part: &StageTree) -> String {
 fn body(commit: &StageCommit) -> String {
     let evidence = commit.ledger.last_record(&commit.stage).and_then(|record| record.opened_by.as_ref());
     let Some(evidence) = evidence else { return String::new() };
-    let facts =
-        evidence.facts.iter().take(20).map(|fact| format!("- {}: {}\n", fact.object, fact.seen)).collect::<String>();
-    let more = evidence.facts.len().saturating_sub(20);
+    let Evidence { observed_at, held_since, .. } = evidence;
+    format!("Opened by what was seen at {observed_at}, unbroken since {held_since}:\n{}", told(evidence))
+}
+
+/// So many facts stand in a message.
+const TOLD: usize = 20;
+
+/// The facts of evidence, a line each, those about dumps first.
+fn told(evidence: &Evidence) -> String {
+    let start = evidence.facts.iter().position(|fact| fact.object == DUMP).unwrap_or(0);
+    let (rest, first) = evidence.facts.split_at(start);
+    let facts = first.iter().chain(rest).take(TOLD).map(|fact| format!("- {}: {}\n", fact.object, fact.seen));
+    let facts = facts.collect::<String>();
+    let more = evidence.facts.len().saturating_sub(TOLD);
     let rest = if more > 0 { format!("- and {more} more, see the ledger\n") } else { String::new() };
-    format!(
-        "Opened by what was seen at {}, unbroken since {}:\n{facts}{rest}",
-        evidence.observed_at, evidence.held_since
-    )
+    format!("{facts}{rest}")
 }
 
 #[cfg(test)]

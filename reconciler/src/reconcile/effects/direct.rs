@@ -8,7 +8,7 @@ use cluster::{ApplyReport, ApplyRequest, ApplyServer, ApplySet};
 use planning::cluster_folder;
 
 /// The directories in the order of the stages: what defines a kind comes before objects of it.
-const ORDER: [ComponentName; 8] = [
+const ORDER: [ComponentName; 10] = [
     ComponentName::CertManager,
     ComponentName::Capi,
     ComponentName::EksA,
@@ -16,7 +16,9 @@ const ORDER: [ComponentName; 8] = [
     ComponentName::CiliumPreflight,
     ComponentName::Cilium,
     ComponentName::Flux,
+    ComponentName::Templates,
     ComponentName::Cluster,
+    ComponentName::Addons,
 ];
 
 /// Everything that the deploy branch holds for the cluster, in the order of the stages.
@@ -27,8 +29,9 @@ pub fn request(fleet: &Fleet, view: &ClusterView, commit: &CommitId) -> ApplyReq
         let files = view.directory.files.below(&folder).files.into_iter();
         let files = files.map(|(path, bytes)| (path.to_string(), bytes)).collect();
         // The same as for Flux: losing a file must never delete a cluster or its bundle.
-        let prune = !matches!(component, ComponentName::Cluster | ComponentName::Bundle);
-        let runs_inside = matches!(component, ComponentName::Cilium | ComponentName::CiliumPreflight);
+        let prune = !matches!(component, ComponentName::Cluster | ComponentName::Bundle | ComponentName::Addons);
+        let runs_inside =
+            matches!(component, ComponentName::Cilium | ComponentName::CiliumPreflight | ComponentName::Addons);
         let server = if runs_inside { ApplyServer::Own } else { ApplyServer::Management };
         Some(ApplySet { kustomization, server, prune, folder, files })
     };

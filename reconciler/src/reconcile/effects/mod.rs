@@ -3,5 +3,8 @@
 pub mod adopt;
 pub mod commit;
 pub mod direct;
+pub mod dumps;
+mod fargate;
+pub(in crate::reconcile) mod forcing;
 pub mod perform;
 pub mod rollback;

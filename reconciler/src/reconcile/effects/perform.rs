@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use overlays::RenderedTree;
-use rollout::{Effect, Observation, StageCommit, StageName, World};
+use rollout::{ClusterAct, Effect, Observation, Reason, StageCommit, StageName, World};
 
 use crate::reconcile::Controller;
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::effects::commit::{self, Signature, StaleDecision};
-use crate::reconcile::main_loop::report::{ClusterOutcome, ClusterPass, CommittedStage};
+use crate::reconcile::main_loop::report::{ClosedStage, ClusterOutcome, ClusterPass, CommittedStage};
 use crate::reconcile::main_loop::visit::Visit;
+use crate::reconcile::observe::explain::standing;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use cluster::{BackupRequest, Freshness};
 use git::{CommitDraft, CommitOutcome, PushOutcome};
@@ -38,7 +39,7 @@ impl Controller {
                 }
                 self.clock.sleep_until(at).await;
                 let freshness = if confirm { Freshness::Fresh } else { Freshness::WatchEvidence };
-                let visit = self.visit(reading, view, world, freshness, answering);
+                let visit = Box::pin(self.visit(reading, view, world, freshness, answering));
                 match answering.wait(self.clock.as_ref(), visit).await {
                     Visit::Waits(outcome, next) => {
                         pass.outcome = outcome;
@@ -48,7 +49,11 @@ impl Controller {
                     Visit::Read(readings) => {
                         // Applied once more, a field that somebody had taken over is ours again if its value is that of git by now.
                         let is_taken = readings.reading().observation().is_some_and(|read| !read.taken.is_empty());
+                        let tanzu = readings.reading().observation().and_then(|read| standing(view, read));
                         self.remember(&view.name, |memory| {
+                            if tanzu.is_some() {
+                                memory.tanzu = tanzu;
+                            }
                             memory.applied = memory.applied.filter(|_| !is_taken);
                             memory.fast_path = readings;
                         });
@@ -77,6 +82,19 @@ impl Controller {
                 self.remember(&view.name, |memory| memory.fast_path.forget());
                 Ok(Performed::Again)
             }
+            Effect::Cluster(act) => {
+                let cluster = self.handle(reading, view);
+                if let Err(error) = answering.wait(self.clock.as_ref(), cluster.act(&act, now)).await {
+                    tracing::warn!(cluster.name = %view.name, %error, "machines of `{}` are left as they are", view.name);
+                    return Ok(Performed::Nothing);
+                }
+                // What is written on machines changes nothing that is decided.
+                if matches!(act, ClusterAct::Sign { .. }) {
+                    return Ok(Performed::Nothing);
+                }
+                self.remember(&view.name, |memory| memory.fast_path.forget());
+                Ok(Performed::Again)
+            }
             Effect::OrderMachines { changes } => {
                 let cluster = self.handle(reading, view);
                 let ordering = cluster.order_machines(&changes, now);
@@ -86,9 +104,13 @@ impl Controller {
                 }
                 Ok(Performed::Nothing)
             }
-            Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass),
+            Effect::Commit(mut commit) => {
+                self.dump_before(reading, view, &mut commit.ledger, answering).await;
+                self.commit_stage(reading, view, &commit, false, pass)
+            }
             Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass),
-            Effect::Close(close) => {
+            Effect::Close(mut close) => {
+                self.dump_after(reading, view, &mut close.ledger, answering).await;
                 let signature = Signature::of(&reading.fleet.policy, self.planner.signing())?;
                 let draft = commit::close_draft(&close, &view.directory, &signature, now)?;
                 let evidence = close.ledger.verified.as_ref().map(evidence_lines).unwrap_or_default();
@@ -96,8 +118,21 @@ impl Controller {
                 self.push(reading, view, &draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
             }
             // People are asked once for all clusters, at the end of the pass.
-            Effect::RequestApproval(_) => Ok(Performed::Nothing),
-            Effect::Wait { stage, reason, until } => {
+            Effect::RequestApproval(request) => {
+                // What is proposed stays as it was made; the dump is found again by its rollout.
+                let mut ledger = request.commit.ledger;
+                self.dump_before(reading, view, &mut ledger, answering).await;
+                Ok(Performed::Nothing)
+            }
+            Effect::Wait { stage, mut reason, until } => {
+                if stage.as_ref().is_some_and(|stage| stage.name == StageName::Fargate) {
+                    let refused = Box::pin(self.restart_on_fargate(reading, view, world, answering)).await;
+                    reason = refused.into_iter().fold(reason, Reason::and);
+                }
+                if let Some(stage) = stage.as_ref().filter(|stage| matches!(stage.name, StageName::Workers(_))) {
+                    let forced = Box::pin(self.force_refused(reading, view, world, stage, answering)).await;
+                    reason = forced.into_iter().fold(reason, Reason::and);
+                }
                 if let Some(until) = until {
                     pass.next = Some(pass.next.map_or(until, |next| next.min(until)));
                 }
@@ -205,12 +240,18 @@ impl Controller {
         match repository.push(branch, &commit, draft.parent.as_ref())? {
             PushOutcome::Pushed => {
                 tracing::info!(cluster.name = %view.name, stage.name = %made.stage, git.commit = %commit, "committed stage `{}` of `{}`", made.stage, view.name);
+                let ledger = view.directory.ledger().filter(|_| !made.reverted);
+                let follows = ledger.and_then(|ledger| {
+                    let stage = ledger.stages.last()?.stage.clone();
+                    Some(ClosedStage { stage, took: self.clock.now().duration_since(ledger.stage_since()?) })
+                });
                 self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()).begun());
                 pass.committed.push(CommittedStage {
                     stage: made.stage,
                     commit,
                     reverted: made.reverted,
                     evidence: made.evidence,
+                    follows,
                 });
                 Ok(Performed::Pushed)
             }

@@ -66,7 +66,19 @@ impl Controller {
                     position.request = Some(request);
                     continue;
                 }
+                let closes = matches!(effect, Effect::Close(_));
                 let performed = self.perform(&reading, &view, &world, effect, pass, answering).await?;
+                if matches!(performed, Performed::Pushed) {
+                    drop(turn.take());
+                    // What was read before the commit says nothing about it.
+                    let until = self.precheck_after_commit();
+                    self.remember(&view.name, |memory| memory.forget_reading(until));
+                    reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+                    self.tell_of_commit(&reading, cluster, answering).await?;
+                    if closes {
+                        Box::pin(self.say_what_differs(&reading, board, cluster)).await;
+                    }
+                }
                 if answering.is_late() {
                     // The pass has gone on without this cluster: the next one decides, on what was read.
                     return Ok(None);
@@ -76,11 +88,6 @@ impl Controller {
                     Performed::Waits => break,
                     Performed::Again => again = true,
                     Performed::Pushed => {
-                        drop(turn.take());
-                        // What was read before the commit says nothing about it.
-                        let until = self.precheck_after_commit();
-                        self.remember(&view.name, |memory| memory.forget_reading(until));
-                        reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                         again = true;
                         break;
                     }
@@ -94,6 +101,7 @@ impl Controller {
             }
             drop(turn.take());
             if !again {
+                Box::pin(self.say_what_keeps_nodes(&reading, board, &view, &world)).await;
                 return Ok(Some(position));
             }
         }

@@ -240,17 +240,10 @@ impl<'a> ReconcileLoop<'a> {
     fn unanswered(&self, cluster: &ClusterSpec) -> ClusterPass {
         match self.said.get(&cluster.name).filter(|said| said.outcome != ClusterOutcome::Done) {
             Some(said) => ClusterPass { committed: Vec::new(), next: None, ..said.clone() },
-            None => ClusterPass {
-                cluster: cluster.name.clone(),
-                committed: Vec::new(),
-                outcome: ClusterOutcome::Waiting {
-                    stage: None,
-                    reason: Reason::new("the cluster has not answered yet"),
-                    until: None,
-                },
-                proposed: None,
-                next: None,
-            },
+            None => {
+                let reason = Reason::new("the cluster has not answered yet");
+                ClusterPass::new(&cluster.name, ClusterOutcome::Waiting { stage: None, reason, until: None })
+            }
         }
     }
 }

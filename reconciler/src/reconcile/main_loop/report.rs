@@ -1,8 +1,8 @@
 //! What a pass over the fleet came to.
 
 use domain::CommitId;
-use jiff::Timestamp;
-use rollout::{BRAKE, Block, Reason, StageId};
+use jiff::{SignedDuration, Timestamp};
+use rollout::{Announcement, BRAKE, Block, Reason, StageId, TanzuStanding};
 
 use domain::BranchName;
 
@@ -26,6 +26,29 @@ pub struct ClusterPass {
     pub proposed: Option<BranchName>,
     /// When the cluster is to be read again; none where nothing but a change in git or in the cluster helps.
     pub next: Option<Timestamp>,
+    /// What people want to hear of where it stands; none where that is not known.
+    pub standing: Option<Vec<Announcement>>,
+    /// Where a cluster of Tanzu stands; none of others, and where it was not read yet.
+    pub tanzu: Option<TanzuStanding>,
+    /// When the newest stage of the running rollout was committed; none where none runs, or that is
+    /// not known.
+    pub stage_since: Option<Timestamp>,
+}
+
+impl ClusterPass {
+    /// A cluster of which nothing but `outcome` is known.
+    pub fn new(cluster: &str, outcome: ClusterOutcome) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            committed: Vec::new(),
+            outcome,
+            proposed: None,
+            next: None,
+            standing: None,
+            tanzu: None,
+            stage_since: None,
+        }
+    }
 }
 
 /// A commit that this pass pushed.
@@ -39,6 +62,17 @@ pub struct CommittedStage {
     pub reverted: bool,
     /// What the gate before it saw, one line a fact.
     pub evidence: Vec<String>,
+    /// The stage that it follows; none where it is the first, or takes one back.
+    pub follows: Option<ClosedStage>,
+}
+
+/// A stage whose gate has passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedStage {
+    /// The stage.
+    pub stage: StageId,
+    /// From its commit to the one that follows: gate, soak, windows and approvals.
+    pub took: SignedDuration,
 }
 
 /// Where a cluster stands.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use domain::ClusterName;
 use overlays::ClusterSpec;
 
+use crate::reconcile::announce::standing;
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::main_loop::report::{ClusterOutcome, ClusterPass, ReconcileReport};
 use crate::reconcile::observe::final_health::FinalHealth;
@@ -14,6 +15,7 @@ use crate::reconcile::proposal::{OpenOnes, Position, ProposalCache};
 use crate::reconcile::{Controller, Settled};
 use domain::BranchName;
 use git::GitError;
+use rollout::Ledger;
 
 impl Controller {
     pub(in crate::reconcile) fn open_pulls(&self) -> OpenOnes {
@@ -129,7 +131,7 @@ impl Controller {
         tracing::error!(cluster.name = %name, "cluster `{name}` was not moved on: {message}");
         let help = Some("`stepgate check` lists what to repair".to_owned());
         let outcome = ClusterOutcome::Failed { message, help };
-        ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, proposed: None, next: None }
+        ClusterPass::new(name, outcome)
     }
 
     pub(in crate::reconcile) async fn cluster(
@@ -158,6 +160,11 @@ impl Controller {
             Err(error) => work.fail(&error),
         }
         if let Some(name) = name {
+            work.pass.tanzu = self.memory(&name).tanzu;
+            if let Some(position) = &work.position {
+                work.pass.standing = standing(reading, &position.view, &work.pass, self.clock.now());
+                work.pass.stage_since = position.view.directory.ledger().and_then(Ledger::stage_since);
+            }
             let resting = self.rests(reading, &name, standings, &work);
             let final_health = match &work.position {
                 Some(position) if work.pass.outcome == ClusterOutcome::Done => {
@@ -183,6 +190,7 @@ impl Controller {
             self.keep_readings(&name);
             if let Some(final_health) = final_health {
                 work.pass.outcome = final_health.outcome();
+                work.pass.tanzu = final_health.tanzu().cloned().or(work.pass.tanzu);
             }
         }
         work
@@ -198,26 +206,23 @@ pub(in crate::reconcile) struct Work {
 
 impl Work {
     pub(in crate::reconcile) fn undecided(cluster: &str) -> Self {
-        let pass = ClusterPass {
-            cluster: cluster.to_owned(),
-            committed: Vec::new(),
-            outcome: ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None },
-            proposed: None,
-            next: None,
-        };
+        let undecided = ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None };
+        let pass = ClusterPass::new(cluster, undecided);
         Self { pass, position: None }
     }
 
     /// There is nothing left to do.
     pub(in crate::reconcile) fn done(cluster: &str) -> Self {
         let work = Self::undecided(cluster);
-        Self { pass: ClusterPass { outcome: ClusterOutcome::Done, ..work.pass }, ..work }
+        let standing = Some(Vec::new());
+        Self { pass: ClusterPass { outcome: ClusterOutcome::Done, standing, ..work.pass }, ..work }
     }
 
     /// There is nothing left to be committed.
     pub(in crate::reconcile) fn final_health(cluster: &str, final_health: &FinalHealth) -> Self {
         let work = Self::undecided(cluster);
-        Self { pass: ClusterPass { outcome: final_health.outcome(), ..work.pass }, ..work }
+        let tanzu = final_health.tanzu().cloned();
+        Self { pass: ClusterPass { outcome: final_health.outcome(), tanzu, ..work.pass }, ..work }
     }
 
     fn fail(&mut self, error: &anyhow::Error) {

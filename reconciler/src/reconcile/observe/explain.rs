@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use policy::Apply;
-use rollout::{Block, Effect, LedgerState, Observation, Reachability, Reason, StageId, World};
+use rollout::{Block, Effect, LedgerState, Machine, Observation, Reachability, Reason, StageId, TanzuStanding, World};
 
 use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::clusters::recorded_commits;
 use crate::reconcile::clusters::world::{Known, assemble};
+use crate::reconcile::effects::forcing;
 use crate::reconcile::main_loop::clock::Clock;
-use crate::reconcile::observe::final_health::{Verdict, judge};
-use crate::reconcile::observe::images;
+use crate::reconcile::observe::eks;
+use crate::reconcile::observe::final_health::{Verdict, judge, supervised};
 use crate::reconcile::observe::observe_request::request;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::reconcile::proposal::{self, Asking, Mergers, ProposalCache};
@@ -67,15 +68,28 @@ pub struct Explanation {
     pub help: Vec<String>,
     /// When the wait ends by itself, where that is known.
     pub until: Option<Timestamp>,
+    /// Where a cluster of Tanzu stands; none of others.
+    pub tanzu: Option<TanzuStanding>,
+    /// The machines that were read, where any were.
+    pub machines: Vec<Machine>,
 }
 
 impl Explanation {
     fn new(state: State, stage: Option<StageId>, reason: Reason) -> Self {
-        Self { state, stage, reasons: reason.into_lines(), help: Vec::new(), until: None }
+        Self {
+            state,
+            stage,
+            reasons: reason.into_lines(),
+            help: Vec::new(),
+            until: None,
+            tanzu: None,
+            machines: Vec::new(),
+        }
     }
 
     /// With what its reasons say of what helps.
-    fn with_help(mut self) -> Self {
+    #[must_use]
+    pub fn with_help(mut self) -> Self {
         for help in self.reasons.iter().filter_map(|reason| reason.help.clone()) {
             if !self.help.contains(&help) {
                 self.help.push(help);
@@ -135,7 +149,15 @@ impl<'a> Explainer<'a> {
             self.clock.sleep_until(self.clock.now().saturating_add(BETWEEN_READINGS).unwrap_or(Timestamp::MAX)).await;
             self.read(view, &mut world).await;
         }
-        Ok(explanation(&world, self.clock.now()).with_help())
+        let tanzu = world.observation.as_deref().and_then(|read| standing(view, read));
+        let now = self.clock.now();
+        let mut explanation = explanation(&world, now);
+        if let (Some(stage), Some(read)) = (&explanation.stage, world.observation.as_deref()) {
+            let spent = forcing::spent(&self.reading.fleet.policy, view, stage, read, now);
+            explanation.reasons.extend(spent);
+        }
+        let machines = world.observation.as_deref().map(|read| read.machines.clone()).unwrap_or_default();
+        Ok(Explanation { tanzu, machines, ..explanation.with_help() })
     }
 
     /// The cluster as the controller reads it.
@@ -146,7 +168,9 @@ impl<'a> Explainer<'a> {
     async fn read(&self, view: &ClusterView, world: &mut World) {
         let cluster = self.cluster(view);
         let request = request(view, world, Freshness::Fresh, self.clock.now());
-        world.observation = Some(Arc::new(images::observe(cluster.as_ref(), view, &request).await));
+        let (clusters, policy) = (self.clusters, &self.reading.fleet.policy);
+        let observation = eks::observe(clusters, policy, cluster.as_ref(), view, &request).await;
+        world.observation = Some(Arc::new(observation));
         world.history = rollout::record(world, self.clock.now());
     }
 
@@ -176,12 +200,14 @@ impl<'a> Explainer<'a> {
     /// Nothing is left to be committed. Whether the cluster is at it, Flux says.
     async fn at_the_end(&self, view: &ClusterView) -> Explanation {
         let is_at_target = || Reason::new("deploy equals target");
-        if self.reading.fleet.policy.apply != Apply::Flux {
+        let by_flux = self.reading.fleet.policy.apply == Apply::Flux;
+        let supervised = supervised(view);
+        if !by_flux && supervised.is_empty() {
             return Explanation::new(State::Done, None, is_at_target());
         }
         let request = ObserveRequest {
-            expectations: Vec::new(),
-            kustomizations: view.flux_references(),
+            expectations: supervised,
+            kustomizations: if by_flux { view.flux_references() } else { Vec::new() },
             deployed: Arc::clone(&view.deployed),
             freshness: Freshness::Fresh,
             at: self.clock.now(),
@@ -196,13 +222,31 @@ impl<'a> Explainer<'a> {
             let unknown = Reason::new(format!("whether Flux has applied it is not known: {reason}"));
             return Explanation::new(State::Waiting, None, unknown.and(is_at_target()));
         }
-        let expected = view.kustomizations.values().map(|known| (known.namespace.as_str(), known.name.as_str()));
-        match judge(&view.name, expected, &read) {
-            Verdict::Applied => Explanation::new(State::Done, None, is_at_target()),
+        let unasked = rollout::unasked_rollout(&read);
+        let expected = view
+            .kustomizations
+            .values()
+            .filter(|_| by_flux)
+            .map(|known| (known.namespace.as_str(), known.name.as_str()));
+        let tanzu = standing(view, &read);
+        let explanation = match judge(&view.name, expected, &read) {
+            Verdict::Applied => match unasked {
+                None => Explanation::new(State::Done, None, is_at_target()),
+                Some(unasked) => {
+                    let state = if unasked.has_failed { State::Held } else { State::Running };
+                    Explanation::new(state, None, unasked.reason).with_help()
+                }
+            },
             Verdict::Behind(reason) => Explanation::new(State::Running, None, reason).with_help(),
             Verdict::Failed(reason) => Explanation::new(State::Held, None, reason).with_help(),
-        }
+        };
+        Explanation { tanzu, machines: read.machines, ..explanation }
     }
+}
+
+/// Where a cluster of Tanzu stands by what was read of it.
+pub(in crate::reconcile) fn standing(view: &ClusterView, read: &Observation) -> Option<TanzuStanding> {
+    rollout::tanzu_standing(view.plan.stages.iter().flat_map(|stage| &stage.expectations), read)
 }
 
 /// Whether everything that is judged holds, and only has to for longer, or to be seen once more.
@@ -286,7 +330,15 @@ fn add_behind(world: &World, now: Timestamp, explanation: &mut Explanation) {
 /// What forbids a plan.
 fn described_blocks(blocks: &[Block]) -> Explanation {
     let reasons = blocks.iter().map(|block| Reason::new(&*block.message).help(&*block.help)).collect();
-    Explanation { state: State::Blocked, stage: None, reasons, help: Vec::new(), until: None }
+    Explanation {
+        state: State::Blocked,
+        stage: None,
+        reasons,
+        help: Vec::new(),
+        until: None,
+        tanzu: None,
+        machines: Vec::new(),
+    }
 }
 
 /// What these effects come to.
@@ -315,7 +367,15 @@ fn described(world: &World, effects: &[Effect]) -> Explanation {
             Effect::Hold { stage, reasons, help } => {
                 let reasons = reasons.iter().cloned().flat_map(Reason::into_lines).collect();
                 let stage = Some(stage.clone());
-                return Explanation { state: State::Held, stage, reasons, help: vec![help.clone()], until: None };
+                return Explanation {
+                    state: State::Held,
+                    stage,
+                    reasons,
+                    help: vec![help.clone()],
+                    until: None,
+                    tanzu: None,
+                    machines: Vec::new(),
+                };
             }
             Effect::Blocked { reasons } => return described_blocks(reasons),
             Effect::Done => return Explanation::new(State::Done, None, Reason::new("nothing to do")),
@@ -344,6 +404,7 @@ fn described(world: &World, effects: &[Effect]) -> Explanation {
             | Effect::Backup { .. }
             | Effect::OrderMachines { .. }
             | Effect::Etcd(_)
+            | Effect::Cluster(_)
             | Effect::RequestApproval(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Clusters that are done: whether Flux is, too.
+//! Clusters that are done: whether Flux is, too, and whether a Supervisor has begun something by itself.
 //!
 //! Nothing is decided here. Git says that nothing is left to be committed; where Flux fails at one of the cluster's own Kustomizations, that cluster is
 //! said to be held, and to be done again once all of them are ready. Watches tell when that may be so: a cluster that rests costs no request.
@@ -10,7 +10,10 @@ use domain::ClusterName;
 use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
 use policy::Apply;
-use rollout::{FluxReference, Observation, Reachability, Reason};
+use rollout::{
+    Expectation, FluxReference, Observation, Reachability, Reason, TANZU_CLUSTER, TanzuPart, TanzuStanding,
+    UnaskedRollout, unasked_rollout,
+};
 
 use crate::reconcile::Controller;
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
@@ -55,8 +58,14 @@ pub(in crate::reconcile) fn judge<'a>(
 #[derive(Clone, Debug)]
 pub(in crate::reconcile) struct FinalHealth {
     kustomizations: Arc<[FluxReference]>,
+    /// What tells of a rollout that nobody asked for: no watch does.
+    supervised: Arc<[Expectation]>,
     /// Why Flux fails, where it does.
     failure: Option<Reason>,
+    /// What its Supervisor does by itself.
+    unasked: Option<UnaskedRollout>,
+    /// Where a cluster of Tanzu stands.
+    tanzu: Option<TanzuStanding>,
     /// When it is to be looked at again.
     due: Timestamp,
 }
@@ -64,7 +73,7 @@ pub(in crate::reconcile) struct FinalHealth {
 impl FinalHealth {
     fn request(&self, at: Timestamp) -> ObserveRequest {
         ObserveRequest {
-            expectations: Vec::new(),
+            expectations: self.supervised.to_vec(),
             kustomizations: self.kustomizations.to_vec(),
             deployed: Arc::default(),
             freshness: Freshness::Fresh,
@@ -90,12 +99,28 @@ impl FinalHealth {
             Verdict::Failed(reason) => self.failure = Some(reason),
             Verdict::Behind(_) => {}
         }
+        // What could not be read says nothing.
+        if !self.supervised.is_empty() && ![TANZU_CLUSTER, "Machine"].iter().any(|kind| read.unread.contains_key(*kind))
+        {
+            self.unasked = unasked_rollout(read);
+            self.tanzu = rollout::tanzu_standing(self.supervised.iter(), read);
+        }
         self
+    }
+
+    /// Where a cluster of Tanzu stands; none of others.
+    pub(in crate::reconcile) fn tanzu(&self) -> Option<&TanzuStanding> {
+        self.tanzu.as_ref()
     }
 
     /// Where the cluster stands.
     pub(in crate::reconcile) fn outcome(&self) -> ClusterOutcome {
-        let Some(reason) = self.failure.clone() else { return ClusterOutcome::Done };
+        let unasked = self.unasked.as_ref();
+        if let (None, Some(UnaskedRollout { reason, has_failed: false })) = (&self.failure, unasked) {
+            return ClusterOutcome::Waiting { stage: None, reason: reason.clone(), until: None };
+        }
+        let failure = self.failure.as_ref().or_else(|| unasked.map(|unasked| &unasked.reason));
+        let Some(reason) = failure.cloned() else { return ClusterOutcome::Done };
         let reasons = reason.into_lines();
         let help = reasons.iter().find_map(|reason| reason.help.clone());
         let help = help.unwrap_or_else(|| "look at what Flux says of it; it tries again by itself".to_owned());
@@ -114,6 +139,9 @@ impl Controller {
         let now = self.clock.now();
         if now < final_health.due {
             return Some(Work::final_health(name.as_str(), &final_health));
+        }
+        if !final_health.supervised.is_empty() {
+            return None;
         }
         let flux = self.known(cluster, name)?.told_of_flux(&final_health.request(now))?;
         let final_health = final_health.seen(name, &Observation { flux, ..Observation::empty(now) });
@@ -141,13 +169,23 @@ impl Controller {
         answering: &ClusterTimeout,
     ) -> Option<FinalHealth> {
         let cluster = self.handle(reading, view);
-        if reading.fleet.policy.apply != Apply::Flux || !self.clusters.can_be_asked() {
+        let by_flux = reading.fleet.policy.apply == Apply::Flux;
+        let supervised = supervised(view);
+        if (!by_flux && supervised.is_empty()) || !self.clusters.can_be_asked() {
             cluster.rest(&[]);
             return None;
         }
-        let failure = self.memory(&view.name).final_health.and_then(|final_health| final_health.failure);
-        let final_health =
-            FinalHealth { kustomizations: view.flux_references().into(), failure, due: self.clock.now() };
+        let known = self.memory(&view.name).final_health;
+        let (failure, unasked) = known.map(|known| (known.failure, known.unasked)).unwrap_or_default();
+        let kustomizations = if by_flux { view.flux_references() } else { Vec::new() };
+        let final_health = FinalHealth {
+            kustomizations: kustomizations.into(),
+            supervised: supervised.into(),
+            failure,
+            unasked,
+            tanzu: None,
+            due: self.clock.now(),
+        };
         Some(self.look(&view.name, cluster.as_ref(), final_health, answering).await)
     }
 
@@ -161,12 +199,13 @@ impl Controller {
         cluster.rest(&final_health.kustomizations);
         let now = self.clock.now();
         let request = final_health.request(now);
-        if let Some(flux) = cluster.told_of_flux(&request) {
+        let told = if final_health.supervised.is_empty() { cluster.told_of_flux(&request) } else { None };
+        if let Some(flux) = told {
             let final_health = final_health.seen(name, &Observation { flux, ..Observation::empty(now) });
             return FinalHealth { due: later(now, WATCH_AGAIN), ..final_health };
         }
         // A pass that goes on without clusters that take long does not ask those that are done: watches tell of them in a moment.
-        if answering.has_an_end() {
+        if answering.has_an_end() && final_health.supervised.is_empty() {
             return FinalHealth { due: later(now, WATCH_AGAIN), ..final_health };
         }
         let read = cluster.observe(&request).await;
@@ -187,6 +226,18 @@ impl Controller {
         self.remember(name, |memory| memory.final_health = Some(final_health));
         work
     }
+}
+
+/// What is read of a cluster of Tanzu that is done: it tells of a rollout that a Supervisor has begun by itself, and where it stands. Nothing of
+/// other clusters.
+pub(in crate::reconcile) fn supervised(view: &ClusterView) -> Vec<Expectation> {
+    let expectations = view.plan.stages.iter().flat_map(|stage| &stage.expectations);
+    let is_settled = |expectation: &&Expectation| matches!(expectation, Expectation::Tanzu(expected) if expected.part == TanzuPart::Settled);
+    let is_lasting = |expectation: &&Expectation| matches!(expectation, Expectation::Secrets(_));
+    let is_of_addons = |expectation: &&Expectation| matches!(expectation, Expectation::AddonsApplied(_));
+    let rendered = expectations.clone().filter(is_lasting).take(1);
+    let addons = rendered.clone().next().and(expectations.clone().find(is_of_addons));
+    expectations.filter(is_settled).take(1).chain(rendered).chain(addons).cloned().collect()
 }
 
 fn later(now: Timestamp, after: SignedDuration) -> Timestamp {

@@ -6,8 +6,8 @@ use rollout::{FastPath, GateHistory, Observation, Precheck, Waiting, WatchEviden
 
 use crate::reconcile::Controller;
 use crate::reconcile::main_loop::report::ClusterOutcome;
-use crate::reconcile::observe::images;
-use crate::reconcile::planner::ClusterView;
+use crate::reconcile::observe::{eks, images};
+use crate::reconcile::planner::{ClusterView, FleetReading};
 use cluster::kubernetes::ChangeScope;
 use cluster::{Cluster, Freshness, ObserveRequest};
 
@@ -103,6 +103,7 @@ impl Controller {
     /// What the running gate expects, read anew after a reading in which it held; none where everything is to be read.
     pub(in crate::reconcile) async fn confirm(
         &self,
+        reading: &FleetReading,
         view: &ClusterView,
         world: &World,
         cluster: &dyn Cluster,
@@ -111,7 +112,8 @@ impl Controller {
         let (expectations, rest) = self.memory(&view.name).fast_path.confirming(world, request.at)?;
         let (kustomizations, freshness) = (Vec::new(), Freshness::Again);
         let request = ObserveRequest { expectations, kustomizations, freshness, ..request.clone() };
-        let read = images::observe(cluster, view, &request).await;
+        let (clusters, policy) = (self.clusters.as_ref(), &reading.fleet.policy);
+        let read = eks::observe(clusters, policy, cluster, view, &request).await;
         // What has changed meanwhile may be the rest.
         let changed = self.clusters.changes().and_then(|changes| changes.of(view.name.as_str()));
         (changed != Some(ChangeScope::More)).then(|| FastPath::confirmed(read, rest))

@@ -12,7 +12,7 @@ use cluster::{Freshness, ObserveRequest};
 fn is_asked_for(plan: &Plan, stage: &StageName) -> bool {
     match stage {
         StageName::Preflight => !plan.running,
-        StageName::Verify => plan.next_stage().is_none(),
+        StageName::Fargate | StageName::Leftovers | StageName::Verify => plan.next_stage().is_none(),
         _ => true,
     }
 }

@@ -112,6 +112,7 @@ impl<'a> Landed<'a> {
         if view.has_forge(reading) {
             // The forge knows who people are.
             facts.given.clear();
+            facts.ticks.clear();
         } else if let Landing::Merged(by) = self.commit.landing
             && let Ok(who) = by.parse::<Person>()
             && !facts.given.iter().any(|known| known.who == who)
@@ -185,6 +186,7 @@ fn hear(facts: &mut ApprovalFacts, words: Vec<Word>) {
         match word {
             Word::Approved(given) if !facts.given.iter().any(|known| known.who == given.who) => facts.given.push(given),
             Word::Approved(_) => {}
+            Word::Ticked(tick) => facts.ticks.push(tick),
             Word::Overridden(overridden) => facts.overridden = Some(overridden),
             Word::Retried(_) => {}
         }

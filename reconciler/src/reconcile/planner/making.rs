@@ -71,16 +71,23 @@ impl Planner {
             }
         };
         let deployed_tree = context.directory.deployed(context.name);
+        // What is wrong with a name is told by what cannot be changed.
+        let renamed = overlays::eksctl::eksctl_target(cluster, &deployed_tree).unwrap_or_default();
+        let cluster = renamed.as_ref().unwrap_or(cluster);
         let (immutable, remarks) = facts::immutable_fields(&deployed_tree, cluster, &files);
         blocked.extend(immutable);
         let allow = context.befores.fetch_allow(context.newest);
         let rendered = self.render(fleet, &files, cluster, bundle, &deployed_tree, &allow);
         let deployed = facts::deployed_cluster(&deployed_tree, cluster);
         let steps = facts::specification_steps(fleet, &deployed_tree, &rendered, cluster);
-        let groups: Vec<String> = cluster.worker_groups.iter().map(|group| group.name.clone()).collect();
-        let order = fleet.policy.worker_order(&cluster.name, &groups);
-        let mut parts = stage_tree::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)
-            .map_err(|error| refused(context.name.as_str(), &error))?;
+        let groups = overlays::ordered_groups(fleet, cluster);
+        let mut order: Vec<&str> = groups.iter().map(String::as_str).collect();
+        let gone = stage_tree::gone_groups(&groups, &steps, context.directory.ledger());
+        order.extend(gone.iter().map(String::as_str));
+        let files_of_cluster = &context.directory.files;
+        let mut parts =
+            stage_tree::cut(context.name, cluster, files_of_cluster, &rendered, &order, &steps, deployed.as_ref())
+                .map_err(|error| refused(context.name.as_str(), &error))?;
         let mut edits = edits::of_directory(context.directory);
         edits.extend(context.proposed.iter().cloned());
         let edits = edits::apply(&mut parts, &edits);
@@ -90,7 +97,7 @@ impl Planner {
         let new_releases = bundle
             .map(|bundle| facts::new_releases(base, cluster, &bundle.bundles, deployed.as_ref()))
             .unwrap_or_default();
-        let kustomizations = facts::kustomizations(&rendered, context.name);
+        let kustomizations = facts::kustomizations(fleet, cluster, &rendered, context.name);
         let overlay_conflicts = self.overlay_conflicts(context, source, cluster, bundle, &rendered, &allow);
         let facts = plan::Facts {
             fleet,
@@ -108,6 +115,7 @@ impl Planner {
             deployed_eksa: &context.deployed.eksa,
             new_releases: &new_releases,
             today: self.clock.now().to_zoned(TimeZone::UTC).date(),
+            now: self.clock.now(),
             blocked,
             warnings: facts::warnings(fleet, cluster, &rendered)
                 .into_iter()

@@ -2,6 +2,7 @@
 
 mod base;
 mod before;
+mod between;
 mod context;
 mod edited;
 mod making;
@@ -17,6 +18,8 @@ use domain::{Problem, ProblemCode, Scope};
 use jiff::Timestamp;
 use overlays::{Charts, Fleet, Manifests, ReadFiles, Remembered};
 
+pub(in crate::reconcile) use between::as_adopted;
+pub use between::{Between, BetweenError};
 use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 pub use rollback::{Outlook, RollbackError};
@@ -137,6 +140,13 @@ impl Planner {
         Self { clock, ..self }
     }
 
+    /// The same planner with other sources, which remembers nothing that was rendered from those of before.
+    #[must_use]
+    pub fn with_sources(self, sources: Arc<dyn Sources>) -> Self {
+        let fresh = Self::new(self.repository.clone(), self.source_branch.clone(), sources);
+        Self { sources: fresh.sources, known: fresh.known, ..self }
+    }
+
     /// When a commit was seen for the first time: now, unless it was before.
     fn first_seen(&self, commit: &CommitId) -> Timestamp {
         let mut seen = self.known.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,6 +241,15 @@ impl Planner {
         self.repository.refresh_to(heads.clone())?;
         let source = self.source(self.repository.snapshot(&self.source_branch)?)?;
         self.read_deploy_at(source, heads)
+    }
+
+    /// As [`Planner::read`], as if the source branch were at this commit.
+    ///
+    /// # Errors
+    /// As [`Planner::read`].
+    pub fn read_commit(&self, commit: &CommitId) -> Result<FleetReading, GitError> {
+        let source = self.source(self.repository.snapshot_of(commit)?)?;
+        self.read_deploy(source)
     }
 
     /// As [`Planner::read_deploy`], by heads that were just asked for.

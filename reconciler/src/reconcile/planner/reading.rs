@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use domain::{ClusterName, CommitId, Problem};
+use domain::{ClusterName, CommitId, Problem, Scope};
 use overlays::{ClusterSpec, Fleet, RenderedTree};
 use policy::Deploy;
 use policy::Roster;
@@ -53,6 +53,26 @@ impl FleetReading {
     /// The head of the deploy branch.
     pub fn deploy_head(&self) -> Option<&CommitId> {
         self.deploy.as_ref().map(GitSnapshot::commit)
+    }
+
+    /// Clusters that are recorded, and that no file of the source commit specifies any more, as far as that can be read.
+    ///
+    /// # Errors
+    /// [`GitError`] when the deploy branch cannot be read.
+    pub fn abandoned(&self) -> Result<Vec<ClusterName>, GitError> {
+        let Some(deploy) = &self.deploy else { return Ok(Vec::new()) };
+        let mut abandoned = Vec::new();
+        for name in self.deployed.names() {
+            let Ok(cluster) = name.parse::<ClusterName>() else { continue };
+            let is_unread = self.fleet.problems.iter().any(|problem| {
+                problem.is_error() && matches!(&problem.scope, Scope::Cluster(broken) if broken == name)
+            });
+            let Ok(ledger) = planning::ledger_path(&cluster) else { continue };
+            if self.fleet.cluster(name).is_none() && !is_unread && deploy.tree_id(&ledger)?.is_some() {
+                abandoned.push(cluster);
+            }
+        }
+        Ok(abandoned)
     }
 
     /// About how many bytes of memory it takes that nobody else counts: a source commit that is too large to be remembered, and what is deployed.

@@ -336,8 +336,8 @@ impl Planner {
         let steps = specification
             .map(|target| facts::specification_steps_back(&fleet, &deployed_tree, &target.tree, &spec))
             .unwrap_or_default();
-        let groups: Vec<String> = spec.worker_groups.iter().map(|group| group.name.clone()).collect();
-        let order = fleet.policy.worker_order(&spec.name, &groups);
+        let groups = overlays::ordered_groups(&fleet, &spec);
+        let order: Vec<&str> = groups.iter().map(String::as_str).collect();
         let parts = stage_tree::cut_back(context.name, &spec, &context.directory.files, &rendered, &order, &steps)
             .map_err(|error| refused(context.name.as_str(), &error))?;
         let bundle = overlays::uses_bundle(&fleet, &spec).then(|| overlays::bundle_for(&fleet, &spec));
@@ -358,7 +358,7 @@ impl Planner {
         }
         blocked.extend(untrusted);
         blocked.extend(rollback::doors(context.name, context.directory, &before, &spec, &changes));
-        let kustomizations = facts::kustomizations(&rendered, context.name);
+        let kustomizations = facts::kustomizations(&fleet, &spec, &rendered, context.name);
         let facts = plan::Facts {
             fleet: &fleet,
             befores: context.befores,
@@ -376,6 +376,7 @@ impl Planner {
             deployed_eksa: &context.deployed.eksa,
             new_releases: &new_releases,
             today: self.clock.now().to_zoned(TimeZone::UTC).date(),
+            now: self.clock.now(),
             blocked,
             warnings: remarks,
             rollback: Some(back.clone()),

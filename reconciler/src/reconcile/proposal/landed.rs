@@ -1,10 +1,14 @@
 //! What people say of what they have merged already.
 
+use std::sync::Arc;
+
+use policy::{GivenApproval, GivenTick};
 use rollout::{Landing, People};
 
 use super::mergers::branch_of;
 use super::proposal_cache::{self, ProposalCache};
 use super::retry::retries;
+use super::thread::Thread;
 use crate::reconcile::people::facts::Landed;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
 use forge::ForgeError;
@@ -33,7 +37,7 @@ pub async fn people(
             Err(error) => Err(error),
         };
         match known {
-            Ok(Some(given)) => record.facts.given = given,
+            Ok(Some((given, ticks))) => (record.facts.given, record.facts.ticks) = (given, ticks),
             Ok(None) => {}
             Err(error) => record.place = Some(format!("{error}; {}", error.hint())),
         }
@@ -48,11 +52,11 @@ async fn on_forge(
     reading: &FleetReading,
     view: &ClusterView,
     landed: &Landed<'_>,
-) -> Result<Option<Vec<policy::GivenApproval>>, ForgeError> {
+) -> Result<Option<(Vec<GivenApproval>, Vec<GivenTick>)>, ForgeError> {
     let (plan, scope) = (&landed.approved.plan, &landed.approved.scope);
     let about = proposal_cache::Landed { cluster: &view.name, plan, scope };
     let Ok(branch) = branch_of(reading, view, &about) else { return Ok(None) };
     let found = board.merged(planner, reading, &branch, &about).await?;
-    let given = found.map(|thread| thread.given(&view.roster, &view.name, plan));
-    Ok(Some(given.unwrap_or_default()))
+    let told = |thread: Arc<Thread>| (thread.given(&view.roster, &view.name, plan), thread.ticks(&view.name, plan));
+    Ok(Some(found.map(told).unwrap_or_default()))
 }

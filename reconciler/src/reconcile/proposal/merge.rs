@@ -10,7 +10,7 @@ use super::provenance::is_ours;
 use super::stack::{Proposal, Stack};
 use crate::reconcile::effects::commit::Signature;
 use crate::reconcile::planner::{ClusterView, FleetReading, Planner};
-use approvals::words::{Subject, paragraph};
+use approvals::words::{Subject, paragraph, said_on};
 use domain::BranchName;
 use git::{CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome};
 
@@ -56,14 +56,14 @@ impl Piece {
     }
 }
 
-/// Merges these pieces of a branch into the deploy branch, in somebody's name. Where that is all of the branch it is gone afterwards; else it
+/// Merges these pieces of a branch into the deploy branch, in the name of `by`, who may have said so at a place of its own. Where that is all of the branch it is gone afterwards; else it
 /// stays, and the controller proposes the rest anew.
 pub(super) fn merge(
     planner: &Planner,
     reading: &FleetReading,
     stack: &Stack,
     pieces: &[Piece],
-    by: &Identity,
+    (by, place): (&Identity, Option<&str>),
     overriding: Option<(&str, &[String])>,
     now: Timestamp,
 ) -> Result<CommitId, AnswerError> {
@@ -100,7 +100,7 @@ pub(super) fn merge(
         edits: pieces.iter().flat_map(|piece| piece.edits.clone()).collect(),
         message: CommitMessage {
             subject: title(pieces, if overriding.is_some() { "override approval of" } else { "approve" }),
-            body: format!("{}\n{}", plans(pieces), paragraph(&subjects, &approvers, reason)),
+            body: format!("{}\n{}{}", plans(pieces), paragraph(&subjects, &approvers, reason), said_on(place)),
             trailers: None,
         },
         author: by.clone(),
@@ -155,7 +155,7 @@ pub(super) fn write(
     };
     match repository.push(branch, &commit, draft.parent.as_ref())? {
         PushOutcome::Pushed => Ok(commit),
-        PushOutcome::Lost { .. } => Err(failed("somebody else moved it meanwhile".to_owned())),
+        PushOutcome::Lost { .. } => Err(AnswerError::Lost(branch.clone())),
         PushOutcome::RejectedByHook { message } => Err(failed(format!("a hook or rule refused it: {message}"))),
     }
 }

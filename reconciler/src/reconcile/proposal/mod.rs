@@ -14,6 +14,7 @@
 
 mod answer;
 mod ask;
+mod below;
 mod build;
 mod close;
 mod edited;
@@ -38,14 +39,15 @@ mod wanted;
 
 use rollout::{ApprovalScope, Plan, approval_scope};
 
-pub use answer::{AnswerError, Approval, Consent, answer, approve, reject};
+pub use answer::{AnswerError, Approval, Consent, answer, approve, reject, reject_plan};
 pub use ask::{Asked, Position};
+pub use below::SaidBelow;
 pub use edited::{Considered, consider};
 pub use landed::people;
 pub use mergers::{Mergers, name_mergers};
 pub use pending_approval::{Asking, askings};
 pub use proposal_cache::{OpenOnes, ProposalCache};
-pub use retry::{Retried, may_be_retried, retry};
+pub use retry::{Retried, asks_the_cluster, failed_attempts, may_be_retried, retry};
 pub use show::Shown;
 pub use stack::{Proposal, Stack};
 

@@ -28,7 +28,7 @@ impl Controller {
             let Some(by) = approved_by(&self.planner, stack, &subject)? else { continue };
             let approvers = request.approvers.iter().map(|given| given.who.to_string()).collect();
             let piece = Piece::new(&self.planner, reading, view, &row.proposal, subject, approvers)?;
-            let commit = merge(&self.planner, reading, stack, &[piece], &by, None, self.clock.now())?;
+            let commit = merge(&self.planner, reading, stack, &[piece], (&by, None), None, self.clock.now())?;
             tracing::info!(cluster.name = %view.name, git.branch = %stack.branch, git.commit = %commit, approved.by = %by, "merged what {by} had approved");
             return Ok(true);
         }
@@ -41,9 +41,15 @@ fn approved_by(planner: &Planner, stack: &Stack, subject: &Subject) -> Result<Op
     let about: Vec<&Spoken> = stack.words.iter().filter(|word| word.is_about(subject)).collect();
     let since = about.iter().position(|word| word.rejects());
     let is_new = |place: usize| since.is_none_or(|rejected| place + 1 < rejected);
-    let Some(last) = about.first().filter(|_| is_new(0)) else { return Ok(None) };
-    let said = words(planner, &last.commit, subject)?;
-    let is_approved = said.iter().any(|word| matches!(word, Word::Approved(_)));
-    let author = planner.repository().author(&last.commit)?;
-    Ok(author.parse().ok().filter(|_| is_approved))
+    for (_, last) in about.iter().enumerate().filter(|(place, _)| is_new(*place)) {
+        let said = words(planner, &last.commit, subject)?;
+        // Whoever ticks a box says nothing about what was approved before.
+        if !said.is_empty() && said.iter().all(|word| matches!(word, Word::Ticked(_))) {
+            continue;
+        }
+        let is_approved = said.iter().any(|word| matches!(word, Word::Approved(_)));
+        let author = planner.repository().author(&last.commit)?;
+        return Ok(author.parse().ok().filter(|_| is_approved));
+    }
+    Ok(None)
 }

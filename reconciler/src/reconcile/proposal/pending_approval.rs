@@ -161,6 +161,7 @@ pub async fn askings(
             said = thread.said(&view.name, &plan.digest);
             if reviews {
                 facts.given = thread.given(&view.roster, &view.name, &plan.digest);
+                facts.ticks = thread.ticks(&view.name, &plan.digest);
             }
         }
         let plan = plan.digest.clone();

@@ -77,7 +77,7 @@ impl Controller {
             let approvers = request.approvers.iter().map(|given| given.who.to_string()).collect();
             pieces.push(Piece::new(&self.planner, reading, view, &row.proposal, asking.subject(view), approvers)?);
         }
-        merge(&self.planner, reading, showing.stack, &pieces, &by, None, self.clock.now())
+        merge(&self.planner, reading, showing.stack, &pieces, (&by, None), None, self.clock.now())
     }
 
     /// Says below pull requests that people closed what that means, once for all clusters.

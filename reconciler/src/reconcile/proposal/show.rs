@@ -11,6 +11,7 @@ use std::sync::PoisonError;
 
 use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::SignedDuration;
+use policy::ticked;
 use rollout::ApprovalRequest;
 
 use super::ask::{Position, Told};
@@ -25,7 +26,8 @@ use crate::reconcile::planner::{ClusterView, FleetReading};
 use approvals::group::Group;
 use approvals::metadata::{Place, PullRequestMetadata};
 use approvals::status::{Readiness, status};
-use approvals::text::combined::same_text;
+use approvals::text::combined::{CheckLine, same_text};
+use approvals::text::sections::Sections;
 use approvals::text::truncate::whole;
 use domain::BranchName;
 use forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState};
@@ -89,6 +91,25 @@ impl Row<'_> {
         let plan = super::asked(view).find(|(plan, _)| plan.digest == asking.plan);
         let deployed = view.directory.ledger().map(|ledger| ledger.edits.as_slice()).unwrap_or_default();
         plan.is_some_and(|(plan, _)| plan.edits.iter().any(|edit| !deployed.contains(edit)))
+    }
+
+    /// The boxes of its check list: what the gate before has seen of the registry of checks, and what people tick. None where the
+    /// policy has no check list.
+    pub fn check_list(&self, text: &str, names_cluster: bool) -> Vec<CheckLine> {
+        let (Some(asking), Some(view)) = (self.asking, self.view) else { return Vec::new() };
+        let boxes = &asking.group.rules.check_list;
+        if boxes.is_empty() {
+            return Vec::new();
+        }
+        let of = if names_cluster { format!("{}: ", self.cluster()) } else { String::new() };
+        let evidence = Sections::read(text).evidence.into_iter().filter(|line| line.starts_with("check"));
+        let seen = evidence.map(|line| CheckLine {
+            is_ticked: !line.contains(": unknown") && !line.contains(": fail"),
+            text: format!("{of}{line}"),
+        });
+        let ticked = ticked(boxes, &asking.facts.ticks, &asking.plan, &view.roster);
+        let asked = ticked.iter().map(|it| CheckLine { is_ticked: it.by.is_some(), text: format!("{of}{it}") });
+        seen.chain(asked).collect()
     }
 
     pub fn readiness(&self) -> Readiness {

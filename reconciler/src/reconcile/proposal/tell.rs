@@ -48,7 +48,7 @@ impl Controller {
             reason: error.to_string(),
         };
         let repository = self.planner.repository();
-        let mut proposed = Vec::new();
+        let (mut proposed, mut check_list) = (Vec::new(), Vec::new());
         for row in &showing.rows {
             let snapshot = repository.deploy_snapshot(&reading.layout, &row.proposal.commit).map_err(unreadable)?;
             let text = match body_path(row.cluster()).and_then(|path| snapshot.read(&path)) {
@@ -57,6 +57,7 @@ impl Controller {
                 Err(error) if error.is_of_content() => error.to_string(),
                 Err(error) => return Err(unreadable(error)),
             };
+            check_list.extend(row.check_list(&text, showing.rows.len() > 1));
             proposed.push(Proposed { cluster: row.cluster(), text, readiness: row.readiness().cell() });
         }
         let title = match showing.rows.as_slice() {
@@ -87,8 +88,15 @@ impl Controller {
             true => edited::told(repository, reading, showing.stack).map_err(unreadable)?,
             false => Vec::new(),
         };
-        let content =
-            Content { title: &title, branches, proposed: &proposed, edits: &edits, since: &lines, marks: &sealed };
+        let content = Content {
+            title: &title,
+            branches,
+            proposed: &proposed,
+            edits: &edits,
+            check_list: &check_list,
+            since: &lines,
+            marks: &sealed,
+        };
         let body = content.text();
         Ok(Text { title, body, marks })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{ClusterName, PlanDigest};
-use policy::{GivenApproval, Means, Person, Roster};
+use policy::{GivenApproval, GivenTick, Means, Person, Roster};
 
 use crate::reconcile::planner::FleetReading;
 use approvals::comments::command::speakers;
@@ -143,6 +143,16 @@ impl Thread {
             add(by, Means::Merge, *at);
         }
         given
+    }
+
+    /// Every box that somebody ticked by a comment on a plan of a cluster.
+    pub(super) fn ticks(&self, cluster: &ClusterName, plan: &PlanDigest) -> Vec<GivenTick> {
+        let ticks = self.said(cluster, plan).ticks.into_iter().filter(|(_, login)| *login != self.pull.author);
+        let tick = |(name, login): (String, String)| {
+            let who @ Person::Login(_) = login.parse::<Person>().ok()? else { return None };
+            Some(GivenTick { name, who, plan: plan.clone(), at: None, means: Means::Comment })
+        };
+        ticks.filter_map(tick).collect()
     }
 }
 

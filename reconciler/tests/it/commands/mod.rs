@@ -369,6 +369,10 @@ fn advised(program: &str) -> Vec<Vec<String>> {
                 {
                     kind.clone_into(&mut arguments[at]);
                 }
+                // Whatever is filled in here is a number.
+                for argument in arguments.iter_mut().filter(|argument| *argument == "--replicas=x") {
+                    "--replicas=3".clone_into(argument);
+                }
                 if !found.contains(&arguments) {
                     found.push(arguments);
                 }

@@ -89,6 +89,8 @@ fn script(document: &str, blocks: &[Block], repository: &str) -> String {
                 for (line, number) in block.text.lines().zip(block.line..) {
                     let line = line.replace("STEPGATE_REPO=URL", &format!("STEPGATE_REPO={repository}"));
                     let line = line.replacen("cargo run --release -- ", "stepgate ", 1);
+                    // No cluster answers here.
+                    let line = line.replacen("stepgate adopt", "stepgate adopt --as-declared", 1);
                     let start: String = line.chars().take(14).filter(|sign| *sign != '"').collect();
                     let _ = writeln!(script, "{line}\nended $? {document}:{number} \"{start}\"");
                 }

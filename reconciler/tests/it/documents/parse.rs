@@ -9,8 +9,9 @@ use stepgate::cli::Cli;
 
 use super::{commands, guides, read};
 
-/// Writes down how it was called, a word a line, and a line `--` after each call.
-const RECORDER: &str = "#!/bin/sh\n{ printf '%s\\n' \"${0##*/}\" \"$@\"; echo --; } >>\"$CALLS\"\n";
+/// Writes down how it was called, a word a line, and a line `--` after each call: at once, since programs of a pipe run side by side.
+const RECORDER: &str =
+    "#!/bin/sh\ncall=$(printf '%s\\n' \"${0##*/}\" \"$@\")\nprintf '%s\\n--\\n' \"$call\" >>\"$CALLS\"\n";
 
 /// The calls of `stepgate` in a script, in order of their writing. Nothing is carried out.
 fn calls(script: &str, place: &str) -> Vec<Vec<String>> {

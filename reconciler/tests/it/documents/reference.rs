@@ -20,7 +20,7 @@ What `--help` prints. Flags that many verbs take stand at the end, once.
 const MANY: usize = 5;
 
 /// Flags of every command.
-const EVERYWHERE: [&str; 5] = ["help", "version", "log_level", "memory_limit", "log_format"];
+const EVERYWHERE: [&str; 6] = ["help", "version", "log_level", "memory_limit", "bundle_keys", "log_format"];
 
 /// Arguments by their name and what is said of them, with the commands that take them.
 type Shared = BTreeMap<(String, String), (Arg, Vec<String>)>;
@@ -113,36 +113,55 @@ fn cells(text: &str, heading: &str) -> BTreeSet<String> {
     rows.filter_map(|row| row.split('|').nth(1)).map(|cell| cell.trim().replace('`', "")).collect()
 }
 
-#[test]
-fn the_metrics_in_the_documents_are_those_of_the_program() {
-    // Of what has not happened yet, nothing is exposed: what is registered counts.
+/// The families of metrics that the program registers. Of what has not happened yet, nothing is
+/// exposed: what is registered counts.
+fn registered() -> BTreeSet<String> {
     let source = read("reconciler/src/telemetry/metrics.rs");
     let registered = Regex::new(r#"registry\.register(_with_unit)?\(\s*"([a-z_]+)"[^;]*;"#).unwrap();
-    let mut names = BTreeSet::new();
-    for found in registered.captures_iter(&source) {
+    let name = |found: regex::Captures<'_>| {
         let unit = if found[0].contains("Unit::Seconds") { "_seconds" } else { "" };
-        names.insert(format!("stepgate_{}{unit}", &found[2]));
-    }
+        format!("stepgate_{}{unit}", &found[2])
+    };
+    let names: BTreeSet<String> = registered.captures_iter(&source).map(name).collect();
     assert!(names.len() > 5, "{names:?}");
-    // Samples of counters and of what is said once have an ending that their family has not.
-    let family = |name: &String| name.trim_end_matches("_total").trim_end_matches("_info").to_owned();
-    let documented: BTreeSet<String> =
-        cells(&read("reconciler/docs/metrics.md"), "# Metrics").iter().map(family).collect();
-    assert_eq!(documented, names);
+    names
+}
+
+/// A family without the endings of samples: of counters, of buckets, and of what is said once.
+fn family(name: &str) -> String {
+    ["_total", "_info", "_bucket"].iter().fold(name, |name, end| name.trim_end_matches(end)).to_owned()
 }
 
 #[test]
-fn every_alert_has_an_entry_and_names_a_metric() {
+fn the_metrics_in_the_documents_are_those_of_the_program() {
+    let documented: BTreeSet<String> =
+        cells(&read("reconciler/docs/metrics.md"), "# Metrics").iter().map(|name| family(name)).collect();
+    assert_eq!(documented, registered());
+}
+
+#[test]
+fn every_metric_of_alerts_and_dashboard_is_one_of_the_program() {
+    let metric = Regex::new("stepgate_[a-z_]+").unwrap();
+    let registered = registered();
+    for file in ["monitoring.yaml", "monitoring-dashboard.json"] {
+        let text = read(&format!("reconciler/install/{file}"));
+        let named: BTreeSet<String> = metric.find_iter(&text).map(|found| family(found.as_str())).collect();
+        assert!(named.len() > 5, "{file}: {named:?}");
+        assert_eq!(named.difference(&registered).collect::<Vec<_>>(), Vec::<&String>::new(), "{file}");
+    }
+}
+
+#[test]
+fn every_alert_is_documented_and_has_an_entry() {
     let (metrics, help) = (read("reconciler/docs/metrics.md"), read("reconciler/docs/troubleshooting.md"));
-    let alerts = cells(&metrics, "## Alerts");
-    assert!(alerts.len() > 5, "{alerts:?}");
+    let rules = read("reconciler/install/monitoring.yaml");
+    let alerts: BTreeSet<String> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect();
+    assert_eq!(cells(&metrics, "## Alerts"), alerts);
     for alert in &alerts {
         assert!(help.contains(&format!("\n### {alert}\n")), "{alert} has no entry");
-    }
-    for row in metrics.lines().filter(|line| line.starts_with("| Stepgate")) {
-        let mut words = row.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
-        let name = words.find(|word| word.starts_with("stepgate_")).unwrap();
-        assert!(metrics.contains(&format!("| `{name}` |")), "{row}");
+        let entry = format!("runbook_url: \"${{RUNBOOKS}}#{}\"", alert.to_lowercase());
+        assert!(rules.contains(&entry), "{alert} names no entry");
     }
 }
 
@@ -169,6 +188,20 @@ fn every_field_of_the_policy_is_documented() {
         document.split(|sign: char| !sign.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let missing: Vec<&&str> = fields.iter().filter(|field| !documented.contains(**field)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_check_is_documented_with_what_it_holds_up() {
+    let document = read("reconciler/docs/checks.md");
+    for check in rollout::check::CHECKS {
+        let section = document.split_once(&format!("\n## {}\n\n", check.name)).map_or("", |(_, section)| section);
+        let expected = match check.severity {
+            rollout::check::CheckSeverity::Blocking => "Blocking",
+            rollout::check::CheckSeverity::Advisory => "Advisory",
+        };
+        assert!(section.starts_with(expected), "{}: {section:.40}", check.name);
+        assert_eq!(check.documentation(), format!("reconciler/docs/checks.md#{}", check.name));
+    }
 }
 
 /// The guide says of every field of a Kustomization what becomes of it, as the program does it.

@@ -11,10 +11,10 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 use x509_parser::parse_x509_certificate;
 
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{Kind, SECRET};
-use crate::read::observe::several;
 
 /// Secrets of a cluster, after its name, and what their certificate is for (`cluster-api/util/secret/consts.go`,
 /// `etcdadm-bootstrap-provider`).
@@ -71,7 +71,7 @@ pub(super) async fn of_secrets(
     let names: Vec<String> = suffixes.map(|suffix| format!("{name}-{suffix}")).collect();
     let requests = names.iter().map(|name| management.get(&resource, Some(namespace), name)).collect();
     let mut found = Vec::new();
-    for (secret, name) in several(requests).await.into_iter().zip(&names) {
+    for (secret, name) in concurrently(requests).await.into_iter().zip(&names) {
         let Some(secret) = secret? else { continue };
         let reference = ObjectReference {
             api_version: "v1".to_owned(),

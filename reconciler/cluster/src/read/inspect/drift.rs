@@ -9,12 +9,12 @@ use kube::core::{ApiResource, DynamicObject};
 use rollout::{Drift, DriftKind, ObjectReference};
 use serde_json::Value;
 
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::request::{Address, Selection};
 use crate::client::review;
 use crate::objects::{self, Taken};
-use crate::read::observe::several;
 
 /// More objects of a kind in one namespace than this are read as one list.
 const FEW: usize = 3;
@@ -106,7 +106,7 @@ async fn live(
         manifests.iter().map(|it| it.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()).collect();
     if names.len() <= FEW {
         let requests = names.iter().map(|name| own.get(resource, namespace, name)).collect();
-        return several(requests).await.into_iter().collect();
+        return concurrently(requests).await.into_iter().collect();
     }
     let selection = Selection { managers: true, ..Selection::default() };
     let listed = own.list_resource(resource, namespace, selection, &format!("list {}", resource.plural)).await?;

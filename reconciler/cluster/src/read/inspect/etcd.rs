@@ -1,14 +1,19 @@
 //! Alarms of etcd, and the size of its databases: of an external one by its members, of one on the control-plane
 //! machines by the API server that it serves.
 
+use std::collections::BTreeSet;
+
 use kube::core::DynamicObject;
-use rollout::{EtcdAlarm, EtcdDatabase, EtcdInspection, ObjectReference};
+use rollout::{EtcdAlarm, EtcdDatabase, EtcdDisk, EtcdInspection, ObjectReference};
+use serde::Deserialize;
 use serde_json::Value;
 
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{ETCDADM_CLUSTER, MACHINE, POD};
 use crate::client::request::{Selection, ServedVersions};
+use crate::client::review;
 use crate::objects;
 use crate::read::etcd::{self, Asked};
 use crate::read::metrics;
@@ -96,6 +101,7 @@ async fn stacked(own: &Connection) -> EtcdInspection {
         found.unread.push(format!("etcd's Pods could not be read: {error}"));
         Vec::new()
     });
+    disks(own, &pods, &mut found).await;
     let smallest = pods.iter().map(|pod| (quota(pod), pod)).min_by_key(|(quota, _)| *quota);
     match text {
         Ok(text) => match SIZES.iter().flat_map(|name| metrics::values(&text, name)).max() {
@@ -110,6 +116,58 @@ async fn stacked(own: &Connection) -> EtcdInspection {
         Err(error) => found.unread.push(format!("the size of etcd's database could not be read: {error}")),
     }
     found
+}
+
+/// What kubelets tell of the disks of nodes that run a member, where this program may ask them.
+async fn disks(own: &Connection, pods: &[DynamicObject], found: &mut EtcdInspection) {
+    let of_pod = |pod: &DynamicObject| pod.data.pointer("/spec/nodeName").and_then(Value::as_str).map(str::to_owned);
+    let nodes: BTreeSet<String> = pods.iter().filter_map(of_pod).collect();
+    if nodes.is_empty() {
+        return;
+    }
+    let unknown = "how much disk is free where etcd writes to could not be read";
+    match review::may_ask_kubelets(own).await {
+        Ok(true) => {}
+        Ok(false) => {
+            found.unread.push(format!("{unknown}: it takes `get` of nodes/proxy, which the role does not have"));
+            return;
+        }
+        Err(error) => {
+            found.unread.push(format!("{unknown}: {error}"));
+            return;
+        }
+    }
+    let ask = async |node: String| {
+        let (path, attempt) = (format!("/api/v1/nodes/{node}/proxy/stats/summary"), "read the statistics of a node");
+        let summary: Summary = own.parsed(attempt, &own.text(&path, attempt).await?)?;
+        let Filesystem { available, capacity } = summary.node.fs;
+        Ok::<_, RequestError>(EtcdDisk { node, available, capacity })
+    };
+    for answer in concurrently(nodes.into_iter().map(ask).collect()).await {
+        match answer {
+            Ok(disk) => found.disks.push(disk),
+            Err(error) => found.unread.push(format!("{unknown}: {error}")),
+        }
+    }
+}
+
+/// What is read of `/stats/summary` (`k8s.io/kubelet/pkg/apis/stats/v1alpha1`).
+#[derive(Deserialize)]
+struct Summary {
+    node: NodeStatistics,
+}
+
+#[derive(Deserialize)]
+struct NodeStatistics {
+    fs: Filesystem,
+}
+
+#[derive(Deserialize)]
+struct Filesystem {
+    #[serde(rename = "availableBytes")]
+    available: u64,
+    #[serde(rename = "capacityBytes")]
+    capacity: u64,
 }
 
 /// The quota that a Pod of etcd is started with.

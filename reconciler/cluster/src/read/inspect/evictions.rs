@@ -6,6 +6,7 @@ use kube::core::DynamicObject;
 use rollout::{DisruptionBudget, EvictedPod, MachinePool, RollingNodes};
 use serde_json::Value;
 
+use super::rooms;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{
@@ -25,19 +26,15 @@ const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
 
 /// Pods and budgets, as far as they matter to these nodes.
 pub(super) async fn evictions(
-    management: &Connection,
     own: &Connection,
-    rolling: &RollingNodes,
+    nodes: &BTreeMap<String, bool>,
     pods: &[DynamicObject],
 ) -> Result<(Vec<EvictedPod>, Vec<DisruptionBudget>), RequestError> {
-    let nodes = nodes(management, rolling).await?;
-    if nodes.is_empty() {
-        return Ok((Vec::new(), Vec::new()));
-    }
     let budgets = own.list(&POD_DISRUPTION_BUDGET, Some("v1"), None, None).await?;
     let volumes = own.list(&PERSISTENT_VOLUME, Some("v1"), None, None).await?;
     let claims = local_claims(&volumes);
-    let evicted: Vec<EvictedPod> = pods.iter().filter_map(|pod| evicted(pod, &nodes, &budgets, &claims)).collect();
+    let by_namespace = Budgets::of(&budgets);
+    let evicted: Vec<EvictedPod> = pods.iter().filter_map(|pod| evicted(pod, nodes, &by_namespace, &claims)).collect();
     let covered: BTreeSet<(&str, &str)> = evicted
         .iter()
         .flat_map(|pod| pod.budgets.iter().map(|budget| (pod.namespace.as_str(), budget.as_str())))
@@ -48,7 +45,10 @@ pub(super) async fn evictions(
 }
 
 /// Names of the nodes whose machines the rollout replaces, and whether their drain ends by itself.
-async fn nodes(management: &Connection, rolling: &RollingNodes) -> Result<BTreeMap<String, bool>, RequestError> {
+pub(super) async fn nodes(
+    management: &Connection,
+    rolling: &RollingNodes,
+) -> Result<BTreeMap<String, bool>, RequestError> {
     let served = management.lately_served_versions().await?;
     let labels = format!("{CLUSTER}={}", rolling.cluster);
     let selection = Selection { labels: Some(&labels), ..Selection::default() };
@@ -93,29 +93,59 @@ fn drain_ends(machine: &DynamicObject) -> bool {
 fn evicted(
     pod: &DynamicObject,
     nodes: &BTreeMap<String, bool>,
-    budgets: &[DynamicObject],
+    budgets: &Budgets<'_>,
     claims: &BTreeSet<(String, String)>,
 ) -> Option<EvictedPod> {
     let text = |path: &str| pod.data.pointer(path).and_then(Value::as_str);
     let node = text("/spec/nodeName")?;
     let drain_ends = *nodes.get(node)?;
+    let has_ended = matches!(text("/status/phase"), Some("Succeeded" | "Failed" | "Pending"));
+    if has_ended || pod.metadata.deletion_timestamp.is_some() || !is_drained(pod) {
+        return None;
+    }
+    Some(judged(pod, node, drain_ends, budgets, claims))
+}
+
+/// Budgets by their namespace: a pod is held against those of its own alone.
+pub(crate) struct Budgets<'a>(BTreeMap<&'a str, Vec<&'a DynamicObject>>);
+
+impl<'a> Budgets<'a> {
+    pub(crate) fn of(budgets: &'a [DynamicObject]) -> Self {
+        let mut by_namespace: BTreeMap<&str, Vec<&DynamicObject>> = BTreeMap::new();
+        for budget in budgets {
+            by_namespace.entry(budget.metadata.namespace.as_deref().unwrap_or_default()).or_default().push(budget);
+        }
+        Self(by_namespace)
+    }
+
+    fn of_namespace(&self, namespace: &str) -> &[&'a DynamicObject] {
+        self.0.get(namespace).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Whether a drain moves a pod: it leaves mirrors, and what `DaemonSets` make.
+pub(crate) fn is_drained(pod: &DynamicObject) -> bool {
     let metadata = &pod.metadata;
     let controller = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     let is_mirror = metadata.annotations.as_ref().is_some_and(|known| known.contains_key(MIRROR));
-    let has_ended = matches!(text("/status/phase"), Some("Succeeded" | "Failed" | "Pending"));
-    if is_mirror
-        || has_ended
-        || metadata.deletion_timestamp.is_some()
-        || controller.is_some_and(|it| it.kind == "DaemonSet")
-    {
-        return None;
-    }
+    !is_mirror && controller.is_none_or(|it| it.kind != "DaemonSet")
+}
+
+/// What decides about the eviction of a pod, whatever its phase.
+pub(crate) fn judged(
+    pod: &DynamicObject,
+    node: &str,
+    drain_ends: bool,
+    budgets: &Budgets<'_>,
+    claims: &BTreeSet<(String, String)>,
+) -> EvictedPod {
+    let metadata = &pod.metadata;
+    let controller = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     let namespace = metadata.namespace.clone().unwrap_or_default();
-    let selects = |budget: &&DynamicObject| {
+    let selects = |budget: &&&DynamicObject| {
         // Of the version that is read, an empty selector selects every pod.
         let selector = budget.data.pointer("/spec/selector");
-        budget.metadata.namespace.as_deref() == Some(&namespace)
-            && selector.is_some_and(|selector| objects::admits(selector, metadata.labels.as_ref()))
+        selector.is_some_and(|selector| objects::admits(selector, metadata.labels.as_ref()))
     };
     let volumes = pod.data.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
     let is_local = |volume: &Value| {
@@ -129,7 +159,7 @@ fn evicted(
     let is_ready = |condition: &Value| {
         condition.get("type") == Some(&"Ready".into()) && condition.get("status") == Some(&"True".into())
     };
-    Some(EvictedPod {
+    EvictedPod {
         name: metadata.name.clone().unwrap_or_default(),
         node: node.to_owned(),
         has_controller: controller.is_some(),
@@ -142,9 +172,15 @@ fn evicted(
             .and_then(Value::as_u64)
             .and_then(|it| it.try_into().ok())
             .unwrap_or(30),
-        budgets: budgets.iter().filter(selects).filter_map(|budget| budget.metadata.name.clone()).collect(),
+        requests: rooms::requests(pod),
+        budgets: budgets
+            .of_namespace(&namespace)
+            .iter()
+            .filter(selects)
+            .filter_map(|budget| budget.metadata.name.clone())
+            .collect(),
         namespace,
-    })
+    }
 }
 
 /// Namespace and name of the claims whose volume lies on one node.
@@ -161,7 +197,8 @@ fn local_claims(volumes: &[DynamicObject]) -> BTreeSet<(String, String)> {
     volumes.iter().filter(is_local).filter_map(claim).collect()
 }
 
-fn budget(object: &DynamicObject) -> DisruptionBudget {
+/// A budget, as its status tells.
+pub(crate) fn budget(object: &DynamicObject) -> DisruptionBudget {
     let number = |name: &str| {
         let value = object.data.pointer(&format!("/status/{name}")).and_then(Value::as_u64);
         value.and_then(|value| value.try_into().ok()).unwrap_or(0)
@@ -177,5 +214,6 @@ fn budget(object: &DynamicObject) -> DisruptionBudget {
         always_allows_unhealthy: object.data.pointer("/spec/unhealthyPodEvictionPolicy").and_then(Value::as_str)
             == Some("AlwaysAllow"),
         is_stale: observed.unwrap_or(0) < object.metadata.generation.unwrap_or(0),
+        refuses_since: objects::refuses_since(object),
     }
 }

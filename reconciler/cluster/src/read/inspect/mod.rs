@@ -7,15 +7,18 @@ mod apis;
 mod certificates;
 mod drift;
 mod etcd;
-mod evictions;
+pub(crate) mod evictions;
 mod helm;
 mod images;
 mod objects;
+mod rooms;
+
+use std::collections::BTreeMap;
 
 use futures::join;
 use kube::core::DynamicObject;
 use policy::CheckName;
-use rollout::{ChecksExpectation, Inspection};
+use rollout::{ChecksExpectation, Inspection, NodeRoom};
 
 use crate::DeployedObjects;
 use crate::client::connection::Connection;
@@ -63,18 +66,36 @@ pub(crate) async fn inspect(
     }
     let pods = pods.unwrap_or_else(|error| {
         note(&mut inspection, CheckName::Images, &error);
-        if expectation.rolling.is_some() {
+        if expectation.rolling.is_some() || !expectation.replaced_groups.is_empty() {
             note(&mut inspection, CheckName::Drains, &error);
         }
         Vec::new()
     });
     inspection.unpulled = pods.iter().flat_map(images::unpulled).collect();
+    let replaces_groups = !expectation.replaced_groups.is_empty();
     match nodes {
-        Ok(nodes) => inspection.architectures = nodes.iter().filter_map(images::architecture).collect(),
-        Err(error) => note(&mut inspection, CheckName::Images, &error),
+        Ok(nodes) => {
+            inspection.architectures = nodes.iter().filter_map(images::architecture).collect();
+            if replaces_groups {
+                inspection.rooms = rooms::rooms(&nodes, &pods);
+            }
+        }
+        Err(error) => {
+            note(&mut inspection, CheckName::Images, &error);
+            if replaces_groups {
+                note(&mut inspection, CheckName::Drains, &error);
+                note(&mut inspection, CheckName::Capacity, &error);
+            }
+        }
     }
-    if let Some(rolling) = &expectation.rolling {
-        match evictions::evictions(management, own, rolling, &pods).await {
+    if replaces_groups {
+        match rooms::vpc_cni(own).await {
+            Ok(settings) => inspection.vpc_cni = settings,
+            Err(error) => note(&mut inspection, CheckName::Addresses, &error),
+        }
+    }
+    if let Some(nodes) = drained_nodes(management, expectation, &mut inspection).await {
+        match evictions::evictions(own, &nodes, &pods).await {
             Ok((evicted, budgets)) => (inspection.evicted, inspection.budgets) = (evicted, budgets),
             Err(error) => note(&mut inspection, CheckName::Drains, &error),
         }
@@ -95,6 +116,26 @@ pub(crate) async fn inspect(
         Err(error) => note(&mut inspection, CheckName::Webhooks, &error),
     }
     inspection
+}
+
+/// The nodes that the rollout drains, and whether their drain ends by itself; none where it drains none, or these are not known.
+async fn drained_nodes(
+    management: &Connection,
+    expectation: &ChecksExpectation,
+    inspection: &mut Inspection,
+) -> Option<BTreeMap<String, bool>> {
+    let groups = &expectation.replaced_groups;
+    let goes = |room: &&NodeRoom| groups.iter().any(|group| room.group.as_ref() == Some(&group.name));
+    // eksctl waits for evictions until its time is over, and then fails: no drain of its goes past a budget.
+    let of_groups = inspection.rooms.iter().filter(goes).map(|room| (room.node.clone(), false));
+    let mut nodes: BTreeMap<String, bool> = of_groups.collect();
+    if let Some(rolling) = &expectation.rolling {
+        match evictions::nodes(management, rolling).await {
+            Ok(found) => nodes.extend(found),
+            Err(error) => note(inspection, CheckName::Drains, &error),
+        }
+    }
+    (!nodes.is_empty()).then_some(nodes)
 }
 
 fn note(inspection: &mut Inspection, check: CheckName, error: &RequestError) {

@@ -7,7 +7,7 @@ use crate::ObserveRequest;
 use crate::client::kind::{
     CLUSTER, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY,
     HELM_RELEASE, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET,
-    NODE, OCI_REPOSITORY, POD,
+    NODE, OCI_REPOSITORY, POD, TANZU_CLUSTER, TANZU_MACHINE,
 };
 use crate::client::request::ServedVersions;
 use crate::watch::{ChangeScope, Filter, Interest};
@@ -44,6 +44,11 @@ pub(crate) fn managed(request: &ObserveRequest, served: &ServedVersions, extent:
     }
     if !reads.eksa_clusters.is_empty() {
         add(&EKSA_CLUSTER, Filter::named(reads.eksa_clusters.iter().copied()));
+    }
+    if !reads.tanzu_clusters.is_empty() {
+        add(&TANZU_CLUSTER, Filter::named(reads.tanzu_clusters.iter().copied()));
+        let names = reads.tanzu_clusters.iter().map(|(_, name)| (*name).to_owned()).collect();
+        add(&TANZU_MACHINE, Filter::OfClusters(names));
     }
     if !reads.kustomizations.is_empty() {
         let named = reads.kustomizations.iter().map(|known| (known.namespace.as_str(), known.name.as_str()));

@@ -1,19 +1,21 @@
 //! What lives in the management cluster: Flux, EKS Anywhere's Cluster, and the objects of Cluster API.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::{DynamicObject, TypeMeta};
 use rollout::{ControlPlaneKind, ControlPlaneReference, SourceKind};
 use serde_json::Value;
 
-use super::reads::{Reads, lives_in_management};
-use super::{Reading, several};
+use super::Reading;
+use super::reads::Reads;
 use crate::NotedCommit;
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{
-    CLUSTER, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY, HELM_RELEASE, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind,
-    MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, OCI_REPOSITORY,
+    CLUSTER, DEPLOYMENT, EKSA_CLUSTER, ETCDADM_CLUSTER, EXTENSION_CONFIG, GIT_REPOSITORY, HELM_RELEASE,
+    KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, NAMESPACE,
+    OCI_REPOSITORY,
 };
 use crate::client::request::{Selection, ServedVersions};
 use crate::objects::{self, Contract};
@@ -109,14 +111,26 @@ impl Reading<'_> {
             if part.unreachable.is_some() {
                 return part;
             }
+            if !reads.tanzu_clusters.is_empty() {
+                Box::pin(part.tanzu_clusters(management, served, reads)).await;
+            }
+            if part.unreachable.is_some() {
+                return part;
+            }
             let (mut objects, mut machines) = (self.part(), self.part());
             let mut releases = self.part();
             futures::join!(
                 releases.releases(management, served, reads),
-                objects.objects(management, reads, lives_in_management),
+                objects.objects(management, reads.managed()),
                 async {
                     if !reads.clusters.is_empty() {
                         machines.cluster_api(management, served, reads).await;
+                        if reads.drains {
+                            machines.in_place(management, served).await;
+                        }
+                        if reads.drains || reads.checks.is_some() {
+                            Box::pin(machines.runtime_extensions(management, served, reads)).await;
+                        }
                     }
                 }
             );
@@ -140,7 +154,7 @@ impl Reading<'_> {
         let wanted = reads.releases.iter();
         let requests: Vec<_> =
             wanted.map(|(namespace, name)| connection.get(&resource, Some(namespace), name)).collect();
-        for found in several(requests).await {
+        for found in concurrently(requests).await {
             let found = self.took(HELM_RELEASE.kind, found);
             found.iter().for_each(|object| self.compare(&resource.api_version, HELM_RELEASE.kind, object));
             self.observation.flux.releases.extend(found.iter().map(objects::helm_release));
@@ -218,7 +232,8 @@ impl Reading<'_> {
             .map(|object| objects::machine_deployment(object, contract(&MACHINE_DEPLOYMENT)))
             .collect();
         self.observation.machine_pools = pools.iter().map(objects::machine_pool).collect();
-        self.observation.machine_sets = self.took(MACHINE_SET.kind, sets).iter().map(objects::machine_set).collect();
+        let sets = self.took(MACHINE_SET.kind, sets);
+        self.observation.machine_sets = sets.iter().map(objects::machine_set).collect();
         let machines = self.took(MACHINE.kind, machines);
         let infrastructure = self.infrastructure(connection, served, &machines, labels).await;
         let observation = &mut self.observation;
@@ -232,11 +247,53 @@ impl Reading<'_> {
             &observation.machine_deployments,
         );
         let etcd_clusters = self.took(ETCDADM_CLUSTER.kind, etcd_clusters);
+        if reads.survey {
+            let owners = [&control_planes, &deployments, &pools, &sets, &etcd_clusters];
+            self.templates(connection, served, owners.into_iter().flatten(), &reads.templates).await;
+        }
         for object in etcd_clusters.iter().filter(|object| is_wanted(&objects::cluster_name(object))) {
             let mut known = objects::etcdadm_cluster(object);
             known.membership = Some(self.membership(connection, object, &known).await);
             self.observation.etcd_clusters.push(known);
         }
+    }
+
+    /// What upgrades in place tell of the machines that were read. One that cannot be read keeps no gate from passing.
+    async fn in_place(&mut self, connection: &Connection, served: &ServedVersions) {
+        for kind in objects::IN_PLACE_KINDS {
+            if self.unreachable.is_some() {
+                return;
+            }
+            let listed = connection.list(kind, served.version_of(kind), None, None).await;
+            let listed = self.took(kind.kind, listed);
+            let told = listed.iter().filter_map(|object| objects::in_place_upgrade(kind, object, &self.observation));
+            let told: Vec<_> = told.collect();
+            self.observation.in_place.extend(told);
+        }
+    }
+
+    /// Whom Cluster API asks before it replaces machines.
+    async fn runtime_extensions(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
+        if self.unreachable.is_some() {
+            return;
+        }
+        let listed = connection.list(&EXTENSION_CONFIG, served.version_of(&EXTENSION_CONFIG), None, None).await;
+        let listed = self.took(EXTENSION_CONFIG.kind, listed);
+        let mut labels = BTreeMap::new();
+        let own = self.observation.clusters.iter().map(|cluster| cluster.namespace.clone());
+        for namespace in own.collect::<BTreeSet<_>>().into_iter().filter(|_| !listed.is_empty()) {
+            let found = connection.get(&NAMESPACE.resource("v1"), None, &namespace).await;
+            let found = self.took(NAMESPACE.kind, found);
+            labels.insert(namespace, found.and_then(|found| found.metadata.labels).unwrap_or_default());
+        }
+        let mut read = objects::runtime_extensions(&listed, &labels);
+        // Nobody switches a feature off in the middle of a stage.
+        if reads.checks.is_some() && !read.extensions.is_empty() {
+            let managers = connection.list(&DEPLOYMENT, Some("v1"), None, Some(objects::PROVIDER_LABEL)).await;
+            let managers = self.took(DEPLOYMENT.kind, managers);
+            read.managers_without = managers.iter().filter_map(objects::manager_without_in_place).collect();
+        }
+        self.observation.runtime_extensions = Some(read);
     }
 
     /// What the members of an external etcd say of themselves. Each machine is asked for the list
@@ -329,7 +386,7 @@ impl Reading<'_> {
         let requests = reads.kustomizations.iter();
         let requests: Vec<_> =
             requests.map(|known| connection.get(&resource, Some(&known.namespace), &known.name)).collect();
-        for found in several(requests).await {
+        for found in concurrently(requests).await {
             let found = self.took(KUSTOMIZATION.kind, found);
             found.iter().for_each(|object| self.compare(&resource.api_version, KUSTOMIZATION.kind, object));
             sources.extend(found.iter().filter_map(source_of));

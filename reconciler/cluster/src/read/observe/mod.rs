@@ -11,10 +11,11 @@ mod own;
 mod pods;
 mod presence;
 mod reads;
+mod tanzu;
+mod templates;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::stream::{self, StreamExt as _};
 use jiff::SignedDuration;
 use kube::core::DynamicObject;
 use rollout::{
@@ -31,13 +32,11 @@ use crate::client::identity::NotProven;
 use crate::client::kind::Kind;
 use crate::client::request::ServedVersions;
 use crate::kubernetes::{Applied, KubernetesCluster};
-use crate::read::inspect;
+use crate::read::workload::Opened;
+use crate::read::{drain, fargate, inspect};
 use crate::watch::Workloads;
 use crate::{Cluster as _, ClusterError, DeployedObjects, Freshness, ObserveRequest, objects};
 use rollout::FluxReference;
-
-/// Requests under way at once to one server.
-const CONCURRENT: usize = 8;
 
 /// The Kustomizations that a request looks at.
 pub(crate) fn kustomizations(request: &ObserveRequest) -> BTreeSet<FluxReference> {
@@ -56,8 +55,12 @@ pub(crate) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
     let started = tokio::time::Instant::now();
     let mut reading = Reading::new(request);
     let own = cluster.own.connect(&cluster.management).await;
-    let (identity, served) = futures::join!(cluster.identified(own.as_ref(), request.freshness), async {
-        if reads.needs_management() { reading.served(&cluster.management, &reads).await } else { None }
+    // Held by every caller otherwise, and it is large.
+    let identified = Box::pin(cluster.identified(own.as_ref(), request.freshness));
+    let (identity, served) = futures::join!(identified, async {
+        reading.unreachable = not_ready(&cluster.management, own.as_ref().ok(), &reads).await;
+        let is_read = reading.unreachable.is_none() && reads.needs_management();
+        if is_read { reading.served(&cluster.management, &reads).await } else { None }
     });
     let own = own.map(|opened| opened.connection);
     if reading.unreachable.is_none() {
@@ -66,13 +69,15 @@ pub(crate) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
             Freshness::WatchEvidence | Freshness::Fresh => {
                 reading.add(reading.flux(&cluster.management, served.as_ref(), &reads).await);
                 if reading.unreachable.is_none() {
-                    reading.add(reading.followers(cluster, &own, served.as_ref(), &reads, &ToldPods::default()).await);
+                    let told = ToldPods::default();
+                    let followers = reading.followers(cluster, &own, served.as_ref(), &reads, &told);
+                    reading.add(Box::pin(followers).await);
                 }
             }
             Freshness::Again => {
                 let told = cluster.told_of_workloads(request).map(|told| ToldPods::of(&told)).unwrap_or_default();
                 let flux = reading.flux(&cluster.management, served.as_ref(), &reads);
-                let followers = reading.followers(cluster, &own, served.as_ref(), &reads, &told);
+                let followers = Box::pin(reading.followers(cluster, &own, served.as_ref(), &reads, &told));
                 let (flux, followers) = futures::join!(flux, followers);
                 reading.add(flux);
                 reading.add(followers);
@@ -101,6 +106,17 @@ pub(crate) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
     let applied = cluster.memory.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     add_applied(&applied, &mut observation);
     observation
+}
+
+/// Why nothing that these servers say counts: one that has just begun does not know of objects that there are, and who
+/// waits for something to go would believe it.
+async fn not_ready(management: &Connection, own: Option<&Opened>, reads: &Reads<'_>) -> Option<String> {
+    let own = own.map(|opened| &opened.connection).filter(|own| reads.needs_own() && !own.is_same(management));
+    let asks_management = reads.needs_management() || (reads.needs_own() && own.is_none());
+    let of_management = async { if asks_management { management.ready().await } else { Ok(()) } };
+    let of_own = async { if let Some(own) = own { own.ready().await } else { Ok(()) } };
+    let (of_management, of_own) = futures::join!(of_management, of_own);
+    of_management.and(of_own).err().map(|error| error.to_string())
 }
 
 /// A reading, or a part of one that goes on beside others.
@@ -137,13 +153,31 @@ impl<'a> Reading<'a> {
                 return part;
             }
         };
+        let own_connection = own;
         let machines = part.machines(&cluster.management, served, own, reads);
-        let inspect = async |own, checks| inspect::inspect(&cluster.management, own, checks, self.deployed).await;
+        let inspect = |own, checks| Box::pin(inspect::inspect(&cluster.management, own, checks, self.deployed));
         let inspection = async { Some(inspect(own?, reads.checks?).await) };
-        let (machines, inspection, own) = futures::join!(machines, inspection, part.own(own, reads, told));
+        let (machines, inspection, own) = futures::join!(machines, inspection, Box::pin(part.own(own, reads, told)));
         part.add(machines);
         part.observation.inspection = inspection;
         own.into_iter().for_each(|own| part.add(own));
+        if let Some(connection) = own_connection.filter(|_| reads.drains && part.unreachable.is_none()) {
+            let nodes = rollout::drained_nodes(&part.observation);
+            part.observation.drains = Some(drain::read(connection, nodes).await);
+        }
+        if let Some(connection) = own_connection.filter(|_| reads.api_requests && part.unreachable.is_none()) {
+            let counters = &cluster.memory.api_counters;
+            match counters.read(connection, part.observation.read_at).await {
+                Ok(read) => part.observation.api_requests = Some(read),
+                Err(error) => part.unreachable = Some(error.to_string()),
+            }
+        }
+        if let (Some(connection), Some((version, restarts))) = (own_connection, reads.fargate)
+            && part.unreachable.is_none()
+        {
+            let nodes = &part.observation.nodes;
+            part.observation.fargate = Some(fargate::read(connection, nodes, version, restarts).await);
+        }
         part
     }
 
@@ -172,10 +206,20 @@ impl<'a> Reading<'a> {
         all.etcd_clusters.extend(found.etcd_clusters);
         all.clusters.extend(found.clusters);
         all.eksa_clusters.extend(found.eksa_clusters);
+        all.tanzu_clusters.extend(found.tanzu_clusters);
         all.nodes.extend(found.nodes);
+        all.in_place.extend(found.in_place);
+        all.runtime_extensions = all.runtime_extensions.take().or(found.runtime_extensions);
+        all.server_version = all.server_version.take().or(found.server_version);
+        all.eks = all.eks.take().or(found.eks);
+        all.fargate = all.fargate.take().or(found.fargate);
         all.pods.extend(found.pods);
         all.virtual_address = all.virtual_address.take().or(found.virtual_address);
+        all.api_requests = all.api_requests.take().or(found.api_requests);
+        all.drains = all.drains.take().or(found.drains);
         all.survey = all.survey.take().or(found.survey);
+        all.sidecars = all.sidecars.take().or(found.sidecars);
+        all.templates = all.templates.take().or(found.templates);
         all.inspection = all.inspection.take().or(found.inspection);
         all.backup = all.backup.take().or(found.backup);
         all.backup_failure = all.backup_failure.take().or(found.backup_failure);
@@ -222,22 +266,6 @@ impl<'a> Reading<'a> {
             self.observation.unread.insert(kind.unread_name().to_owned(), reason);
         }
     }
-}
-
-/// The answers to several requests, in their order. Once the server cannot be reached no more are sent, and the rest is missing.
-pub(crate) async fn several<T>(
-    requests: Vec<impl Future<Output = Result<T, RequestError>>>,
-) -> Vec<Result<T, RequestError>> {
-    let mut answers = std::pin::pin!(stream::iter(requests).buffered(CONCURRENT));
-    let mut read = Vec::new();
-    while let Some(answer) = answers.next().await {
-        let is_last = answer.as_ref().is_err_and(RequestError::is_unreachable);
-        read.push(answer);
-        if is_last {
-            break;
-        }
-    }
-    read
 }
 
 /// What was applied without Flux stands in the place of its Kustomization.

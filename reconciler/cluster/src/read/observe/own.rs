@@ -6,13 +6,14 @@ use kube::core::DynamicObject;
 use rollout::Survey;
 
 use super::pods::ToldPods;
-use super::reads::{Reads, lives_in_management};
-use super::{Reading, pods, several};
+use super::reads::Reads;
+use super::{Reading, pods};
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, Kind, LEASE, NODE, POD, STATEFUL_SET};
 use crate::objects;
-use crate::read::probe;
+use crate::read::{probe, sidecars};
 
 /// Where kube-vip runs, and its Lease is.
 const KUBE_SYSTEM: &str = "kube-system";
@@ -39,6 +40,10 @@ impl Reading<'_> {
             let nodes = connection.list(&NODE, Some("v1"), None, None).await;
             self.observation.nodes = self.took(NODE.kind, nodes).iter().map(objects::node).collect();
         }
+        if reads.server_version && self.unreachable.is_none() {
+            let version = connection.version().await.map(Some);
+            self.observation.server_version = self.took("Version", version);
+        }
         if reads.kube_vip && self.unreachable.is_none() {
             self.kube_vip(connection).await;
         }
@@ -52,12 +57,23 @@ impl Reading<'_> {
     pub(super) async fn own(&self, connection: Option<&Connection>, reads: &Reads<'_>, told: &ToldPods) -> Vec<Self> {
         let Some(connection) = connection else { return Vec::new() };
         let (mut workloads, mut definitions, mut objects) = (self.part(), self.part(), self.part());
+        let mut pods = self.part();
         futures::join!(
+            pods.sidecars(connection, reads),
             workloads.workloads_and_webhooks(connection, reads, told),
             definitions.definitions(connection, &reads.definitions),
-            objects.objects(connection, reads, |reference| !lives_in_management(reference)),
+            objects.objects(connection, reads.owned()),
         );
-        vec![workloads, definitions, objects]
+        vec![workloads, definitions, objects, pods]
+    }
+
+    /// Sidecars that pods ask for and lack.
+    async fn sidecars(&mut self, connection: &Connection, reads: &Reads<'_>) {
+        let Some(rules) = reads.sidecars else { return };
+        match sidecars::read(connection, rules).await {
+            Ok(reading) => self.observation.sidecars = Some(reading),
+            Err(error) => self.unreachable = Some(error.to_string()),
+        }
     }
 
     async fn workloads_and_webhooks(&mut self, connection: &Connection, reads: &Reads<'_>, told: &ToldPods) {
@@ -70,7 +86,7 @@ impl Reading<'_> {
         }
         let probed_at = self.observation.read_at;
         let probes: Vec<_> = reads.webhooks.iter().map(|name| probe::probe(connection, name, probed_at)).collect();
-        for (name, outcome) in reads.webhooks.iter().zip(several(probes).await) {
+        for (name, outcome) in reads.webhooks.iter().zip(concurrently(probes).await) {
             let outcome = self.took("Webhook", outcome.map(Some));
             self.observation.webhooks.extend(outcome.map(|outcome| rollout::WebhookProbe {
                 name: (*name).to_owned(),
@@ -87,7 +103,7 @@ impl Reading<'_> {
             0 | 1 => (Ok(Vec::new()), Tells::Nothing),
             2..=SINGLY => {
                 let requests = wanted.iter().map(|name| connection.get_metadata(&resource, None, name)).collect();
-                let found: Result<Vec<_>, _> = several(requests).await.into_iter().collect();
+                let found: Result<Vec<_>, _> = concurrently(requests).await.into_iter().collect();
                 (found.map(|found| found.into_iter().flatten().collect()), Tells::OfThese)
             }
             _ => match connection.list_metadata(&resource, None).await {
@@ -113,7 +129,7 @@ impl Reading<'_> {
                 None => changed.push(connection.get(&resource, None, name)),
             }
         }
-        for found in several(changed).await {
+        for found in concurrently(changed).await {
             if let Some(object) = self.took(CUSTOM_RESOURCE_DEFINITION.kind, found) {
                 let definition = objects::custom_resource_definition(&object);
                 connection.known.remember_definition(&object, &definition);
@@ -148,7 +164,7 @@ impl Reading<'_> {
         let of = namespaces.iter();
         let requests = of.map(|(namespace, of)| pods::pods(connection, namespace, of, told, &named)).collect();
         let mut pods = BTreeMap::new();
-        for (namespace, found) in namespaces.keys().copied().zip(several(requests).await) {
+        for (namespace, found) in namespaces.keys().copied().zip(concurrently(requests).await) {
             pods.insert(namespace, self.took(POD.kind, found));
         }
         let pods_of = |object: &DynamicObject| {
@@ -175,7 +191,7 @@ impl Reading<'_> {
         let requests: Vec<_> =
             wanted.iter().map(|(namespace, name)| connection.get(&resource, Some(namespace), name)).collect();
         let mut objects = Vec::new();
-        for found in several(requests).await {
+        for found in concurrently(requests).await {
             objects.extend(self.took(kind.kind, found));
         }
         objects.iter().for_each(|object| self.compare(&resource.api_version, kind.kind, object));

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::core::DynamicObject;
 use rollout::{RunningImage, WorkloadObservation};
 
-use super::several;
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{DAEMON_SET, DEPLOYMENT, Kind, POD};
@@ -49,7 +49,7 @@ impl ToldPods {
         let places: BTreeSet<(String, &String)> = named.collect();
         let requests =
             places.iter().map(|(namespace, name)| connection.get(&resource, Some(namespace), name)).collect();
-        let found = several(requests).await;
+        let found = concurrently(requests).await;
         let read = |((namespace, name), found): ((String, &String), Result<Option<DynamicObject>, _>)| {
             ((namespace, name.clone()), found.map(|object| object.as_ref().map(OwnedPod::of)))
         };

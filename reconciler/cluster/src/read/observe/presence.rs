@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::core::DynamicObject;
 use rollout::{ObjectPresence, ObjectReference};
 
-use super::reads::Reads;
-use super::{Reading, several};
+use super::Reading;
+use crate::client::concurrent::concurrently;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::SECRET;
@@ -27,14 +27,8 @@ const SPREAD: usize = 4;
 type Group<'a> = (&'a str, &'a str, Option<&'a str>);
 
 impl Reading<'_> {
-    /// Reads those objects that `wanted` accepts. Kinds are looked up once for each version.
-    pub(super) async fn objects(
-        &mut self,
-        connection: &Connection,
-        reads: &Reads<'_>,
-        wanted: fn(&ObjectReference) -> bool,
-    ) {
-        let wanted: Vec<&ObjectReference> = reads.objects.iter().copied().filter(|known| wanted(known)).collect();
+    /// Reads these objects. Kinds are looked up once for each version.
+    pub(super) async fn objects(&mut self, connection: &Connection, wanted: Vec<&ObjectReference>) {
         let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for reference in &wanted {
             kinds.entry(&reference.api_version).or_default().insert(&reference.kind);
@@ -65,7 +59,7 @@ impl Reading<'_> {
                 group(connection, addresses.get(api_version), kind, *namespace, wanted)
             })
             .collect();
-        for (((_, kind, _), wanted), found) in groups.iter().zip(several(requests).await) {
+        for (((_, kind, _), wanted), found) in groups.iter().zip(concurrently(requests).await) {
             let Some(found) = self.took(kind, found.map(Some)) else { continue };
             for (reference, object) in wanted.iter().zip(&found) {
                 if let Some(object) = object {
@@ -96,7 +90,7 @@ async fn group(
         let wanted: Vec<_> = wanted.iter().map(|reference| (place(reference), reference.name.as_str())).collect();
         let requests =
             wanted.iter().map(|(namespace, name)| connection.get(&address.resource, namespace.as_deref(), name));
-        return several(requests.collect()).await.into_iter().collect();
+        return concurrently(requests.collect()).await.into_iter().collect();
     }
     let (mut listed, mut is_all) = (BTreeMap::new(), false);
     // Nobody has to be allowed to list Secrets.
@@ -129,7 +123,7 @@ async fn group(
         found.push(object);
     }
     let (places, requests): (Vec<usize>, Vec<_>) = missing.into_iter().unzip();
-    for (place, object) in places.into_iter().zip(several(requests).await) {
+    for (place, object) in places.into_iter().zip(concurrently(requests).await) {
         if let Some(found) = found.get_mut(place) {
             *found = object?;
         }
@@ -144,5 +138,6 @@ fn presence(reference: &ObjectReference, object: Option<&DynamicObject>) -> Obje
         generation: object.and_then(|object| object.metadata.generation),
         deleting: object.is_some_and(|object| object.metadata.deletion_timestamp.is_some()),
         unfinished: object.and_then(|object| objects::unfinished(&reference.kind, object)),
+        origin: object.filter(|_| reference.kind == SECRET.kind).and_then(objects::origin),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rollout::{ChecksExpectation, Expectation, ObjectReference};
+use policy::InjectionRule;
+use rollout::{ADDON_NAMESPACE, ChecksExpectation, EksPart, Expectation, ExpectedAddonState, ObjectReference};
 
 use crate::ObserveRequest;
 use rollout::FluxReference;
@@ -19,16 +20,30 @@ pub(super) struct Reads<'a> {
     pub(super) definitions: BTreeSet<&'a str>,
     pub(super) webhooks: BTreeSet<&'a str>,
     pub(super) objects: BTreeSet<&'a ObjectReference>,
+    /// Secrets of the management cluster.
+    pub(super) secrets: BTreeSet<&'a ObjectReference>,
     pub(super) kustomizations: BTreeSet<FluxReference>,
     pub(super) releases: BTreeSet<(&'a str, &'a str)>,
     pub(super) clusters: BTreeSet<&'a str>,
     pub(super) eksa_clusters: BTreeSet<(&'a str, &'a str)>,
+    pub(super) tanzu_clusters: BTreeSet<(&'a str, &'a str)>,
     pub(super) nodes: bool,
     pub(super) kube_vip: bool,
     /// Which Lease says who holds the control plane's address.
     pub(super) lease: Option<&'a str>,
+    /// Whether nodes roll, so that what keeps them is looked at.
+    pub(super) drains: bool,
+    /// Whether it is looked at how many requests fail.
+    pub(super) api_requests: bool,
+    /// The version of the cluster, where it is asked what runs on Fargate, and whether Stepgate restarts that.
+    pub(super) fargate: Option<(&'a str, bool)>,
     pub(super) backup: bool,
     pub(super) survey: bool,
+    /// Sidecars of the team's own, where it is asked which are missing.
+    pub(super) sidecars: Option<&'a [InjectionRule]>,
+    /// Templates that were named before the rollout.
+    pub(super) templates: BTreeSet<&'a ObjectReference>,
+    pub(super) server_version: bool,
     pub(super) checks: Option<&'a ChecksExpectation>,
 }
 
@@ -42,6 +57,7 @@ impl<'a> Reads<'a> {
     }
 
     fn add(&mut self, expectation: &'a Expectation) {
+        self.drains |= expectation.rolls_nodes();
         match expectation {
             Expectation::ClusterHealthy { cluster } => {
                 self.nodes = true;
@@ -50,6 +66,11 @@ impl<'a> Reads<'a> {
             Expectation::Surveyed => {
                 self.nodes = true;
                 self.survey = true;
+                self.api_requests = true;
+            }
+            Expectation::SidecarsRead { rules } => {
+                self.nodes = true;
+                self.sidecars = Some(rules);
             }
             Expectation::Checks(expectation) => {
                 self.nodes = true;
@@ -70,6 +91,27 @@ impl<'a> Reads<'a> {
             Expectation::DaemonSet { namespace, name, .. } => {
                 self.nodes = true;
                 self.daemon_sets.insert((namespace, name));
+            }
+            Expectation::Secrets(expected) => {
+                self.clusters.insert(&expected.cluster);
+                self.secrets.extend(&expected.secrets);
+            }
+            Expectation::Attempts(expected) => {
+                self.clusters.insert(&expected.cluster);
+            }
+            Expectation::RenderedSettled { cluster, .. } => {
+                self.clusters.insert(cluster);
+            }
+            Expectation::PodsOnNewNodes { namespace, name, .. } => {
+                self.nodes = true;
+                self.daemon_sets.insert((namespace, name));
+            }
+            Expectation::AddonsApplied(expected) => {
+                let places = expected.addons.iter().filter_map(|addon| match &addon.state {
+                    ExpectedAddonState::Applied { kustomization } => kustomization.clone(),
+                    ExpectedAddonState::Unreadable { .. } | ExpectedAddonState::Unmanaged => None,
+                });
+                self.kustomizations.extend(places.map(|(namespace, name)| FluxReference { namespace, name }));
             }
             Expectation::CustomResourceDefinition { name, .. } => {
                 self.definitions.insert(name);
@@ -105,18 +147,59 @@ impl<'a> Reads<'a> {
                 self.nodes = true;
                 self.clusters.insert(&expected.cluster);
             }
+            Expectation::WorkersGone { cluster, .. } => {
+                self.clusters.insert(cluster);
+            }
+            Expectation::Eks(expected) => {
+                self.nodes = true;
+                self.survey = true;
+                match &expected.part {
+                    EksPart::ControlPlane { .. } => {
+                        self.server_version = true;
+                        self.api_requests = true;
+                    }
+                    EksPart::Addon { name, .. } => match rollout::addon_workload(name.as_str()) {
+                        Some(workload) if workload.kind == "Deployment" => {
+                            self.deployments.insert((ADDON_NAMESPACE, workload.name));
+                        }
+                        Some(workload) => {
+                            self.daemon_sets.insert((ADDON_NAMESPACE, workload.name));
+                        }
+                        None => {}
+                    },
+                    EksPart::Fargate { version, restarts } => self.fargate = Some((version, *restarts)),
+                    EksPart::NodeGroup { .. } | EksPart::NodeGroupGone { .. } | EksPart::Leftovers { .. } => {}
+                }
+            }
+            Expectation::Tanzu(expected) => {
+                self.nodes |= expected.part.looks_at_nodes();
+                self.tanzu_clusters.insert((&expected.namespace, &expected.name));
+            }
             Expectation::Verified(expected) => {
                 self.nodes = true;
                 self.clusters.extend(expected.cluster.as_deref());
                 self.objects.extend(&expected.leftovers);
+                self.templates.extend(expected.before.iter().flat_map(|before| &before.templates));
             }
         }
     }
 
     pub(super) fn needs_management(&self) -> bool {
         let is_without_flux = self.kustomizations.is_empty() && self.releases.is_empty();
-        !(is_without_flux && self.clusters.is_empty() && self.eksa_clusters.is_empty())
-            || self.objects.iter().any(|reference| lives_in_management(reference))
+        let is_without_clusters =
+            self.clusters.is_empty() && self.eksa_clusters.is_empty() && self.tanzu_clusters.is_empty();
+        !(is_without_flux && is_without_clusters && self.managed().is_empty())
+    }
+
+    /// The objects of the management cluster.
+    pub(super) fn managed(&self) -> Vec<&'a ObjectReference> {
+        let objects = self.objects.iter().filter(|reference| lives_in_management(reference));
+        objects.chain(&self.secrets).copied().collect()
+    }
+
+    /// The objects of the cluster itself.
+    pub(super) fn owned(&self) -> Vec<&'a ObjectReference> {
+        self.objects.iter().copied().filter(|reference| !lives_in_management(reference)).collect()
     }
 
     pub(super) fn needs_own(&self) -> bool {
@@ -125,12 +208,12 @@ impl<'a> Reads<'a> {
             || self.lease.is_some()
             || !(self.deployments.is_empty() && self.daemon_sets.is_empty())
             || !(self.definitions.is_empty() && self.webhooks.is_empty())
-            || self.objects.iter().any(|reference| !lives_in_management(reference))
+            || !self.owned().is_empty()
     }
 }
 
 /// Whether the object is of the management cluster, and not of the cluster itself.
-pub(super) fn lives_in_management(reference: &ObjectReference) -> bool {
+fn lives_in_management(reference: &ObjectReference) -> bool {
     let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
     MANAGED_GROUPS.iter().any(|known| group == *known || group.ends_with(&format!(".{known}")))
 }

@@ -112,7 +112,7 @@ fn write_partial(
     Ok(header.report)
 }
 
-fn create_private(folder: &Path) -> std::io::Result<()> {
+pub(super) fn create_private(folder: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -120,7 +120,7 @@ fn create_private(folder: &Path) -> std::io::Result<()> {
     builder.create(folder)
 }
 
-fn write_file(path: &Path, text: &[u8]) -> Result<(), BackupError> {
+pub(super) fn write_file(path: &Path, text: &[u8]) -> Result<(), BackupError> {
     let failed = |source| BackupError::of_file(path, source);
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);

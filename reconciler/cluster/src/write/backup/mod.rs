@@ -1,5 +1,6 @@
 //! Backups of Cluster API objects: listed, written, read back and compared.
 
+mod dumps;
 mod encryption;
 mod files;
 mod header;
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use rollout::{BackupReport, ClusterIdentity};
 
+pub use self::dumps::{DumpMoment, WrittenDump, kept_dump, read_dump_file};
 pub use self::encryption::{BackupIdentity, BackupRecipient};
 pub use self::files::{Backup, read_backup, read_pulled};
 pub use self::header::{BackupHeader, SavedCluster, SavedFile};
@@ -26,7 +28,7 @@ pub(crate) use self::kept::{is_there, newest};
 use crate::BackupRequest;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
-use crate::client::kind::{CLUSTER, SECRET};
+use crate::client::kind::{CLUSTER, CONFIG_MAP, SECRET};
 use crate::client::request::Selection;
 use crate::client::secrets;
 
@@ -161,6 +163,18 @@ pub trait BackupRegistry: fmt::Debug + fmt::Display + Send + Sync {
     /// # Errors
     /// When nothing is there, or it is not a backup.
     fn pull(&self, address: &str) -> Result<BTreeMap<String, Vec<u8>>, String>;
+
+    /// Sends a dump of a cluster, and answers with the address that pulls it.
+    ///
+    /// # Errors
+    /// When the registry does not take it.
+    fn push_dump(&self, cluster: &str, digest: &str, bytes: &[u8]) -> Result<String, String>;
+
+    /// The bytes of the dump of this digest.
+    ///
+    /// # Errors
+    /// When it is not there.
+    fn pull_dump(&self, cluster: &str, digest: &str) -> Result<Vec<u8>, String>;
 }
 
 impl BackupPlace {
@@ -190,7 +204,7 @@ pub(crate) struct Subject {
 }
 
 /// Saves every object of Cluster API's and EKS Anywhere's groups, and the Secrets of the clusters (of the one it is taken for, unless that manages
-/// others), to a folder named after the rollout.
+/// others) and the ConfigMaps that these objects refer to, to a folder named after the rollout.
 ///
 /// The folder holds credentials: it can be read by this program's user alone. The newest of those that are kept stay beside it.
 pub(crate) async fn back_up(
@@ -256,6 +270,10 @@ async fn collect(connection: &Connection, subject: Subject, mut report: BackupRe
     let saved: Vec<DynamicObject> = kinds.iter().flat_map(|(_, objects)| objects.iter().cloned()).collect();
     let secrets = secrets::read(connection, &saved, only).await?;
     kinds.push((String::from("secrets"), with_types(secrets, &SECRET.resource("v1"))));
+    let config_maps = secrets::read_config_maps(connection, &saved, only).await?;
+    if !config_maps.is_empty() {
+        kinds.push((String::from("configmaps"), with_types(config_maps, &CONFIG_MAP.resource("v1"))));
+    }
     for (_, objects) in &mut kinds {
         for object in objects {
             object.metadata.managed_fields = None;
@@ -290,5 +308,6 @@ fn with_types(mut objects: Vec<DynamicObject>, resource: &ApiResource) -> Vec<Dy
 }
 
 fn is_saved(group: &str) -> bool {
-    group == "cluster.x-k8s.io" || group.ends_with(".cluster.x-k8s.io") || group == "anywhere.eks.amazonaws.com"
+    ["cluster.x-k8s.io", "anywhere.eks.amazonaws.com", "run.tanzu.vmware.com"].contains(&group)
+        || group.ends_with(".cluster.x-k8s.io")
 }

@@ -5,6 +5,7 @@
 //! there, so that a restore that was broken off at any moment goes on by being run again.
 
 mod act;
+mod certificates;
 mod compare;
 mod object;
 mod order;
@@ -22,6 +23,7 @@ use rollout::FluxReference;
 use serde_json::Value;
 
 pub use self::act::{RestoreOptions, Restored};
+pub use self::certificates::with_certificates_of;
 pub use self::compare::{ComparedObject, SavedState};
 use self::object::key;
 use self::pausing::RESTORING;
@@ -77,6 +79,14 @@ pub enum RestoreError {
         location: String,
         /// The server that --to leads to.
         server: String,
+    },
+    /// The bootstrap data of a machine does not hold what its cluster trusts.
+    #[error("Machine {machine} does not give the certificates of its cluster back: {reason}")]
+    NoCertificates {
+        /// The machine.
+        machine: String,
+        /// Why.
+        reason: String,
     },
     /// Something is in the way.
     #[error("nothing was restored: {}", obstacles.join("; "))]

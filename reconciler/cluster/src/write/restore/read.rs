@@ -8,9 +8,9 @@ use super::compare::{ComparedObject, Judged, SavedState, differing_fields, judge
 use super::object::{Key, anew, key, linked, owner_keys, owners, text};
 use super::pausing::mark_of;
 use super::{Comparison, Restore};
+use crate::client::concurrent::concurrently;
 use crate::client::error::RequestError;
 use crate::client::request::Address;
-use crate::read::observe::several;
 
 /// A saved object beside the one that is there.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Restore {
                 self.connection.get(&address.resource, namespace, &key.name).await
             }
         };
-        let answers = several(served.iter().map(get).collect()).await;
+        let answers = concurrently(served.iter().map(get).collect()).await;
         for (at, answer) in served.into_iter().zip(answers) {
             let live = answer?.and_then(|live| serde_json::to_value(live).ok());
             if let Some(beside) = objects.get_mut(at) {

@@ -44,6 +44,8 @@ const LOOK_AT_EMERGENCIES: i64 = 60;
     printcolumn = r#"{"name":"Stage","type":"string","jsonPath":".status.stage"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Since","type":"date","jsonPath":".status.since"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.tanzu.phase"}"#,
+    printcolumn = r#"{"name":"Add-ons","type":"string","jsonPath":".status.tanzu.summary"}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message"}"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -80,9 +82,43 @@ pub struct RolloutStatus {
     /// Objects of the cluster that the guard lets anybody change, with the reason that `stepgate.dev/emergency` gives; null where it was not looked.
     #[serde(default)]
     pub emergencies: Option<Vec<String>>,
+    /// Where a cluster of Tanzu stands; null of others.
+    #[serde(default)]
+    pub tanzu: Option<RolloutTanzu>,
     /// `Ready`, `Reconciling` and `Stalled`, as kstatus reads them.
     #[serde(default)]
     pub conditions: Vec<RolloutCondition>,
+}
+
+/// Where a cluster of Tanzu stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutTanzu {
+    /// `creating`, `running`, `updating`, `updateFailed`, `deleting` or `failed`.
+    #[serde(default)]
+    pub phase: Option<String>,
+    /// How many of its add-ons are how far.
+    #[serde(default)]
+    pub summary: String,
+    /// Each of its add-ons.
+    #[serde(default)]
+    pub addons: Vec<RolloutAddon>,
+}
+
+/// Where one add-on stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutAddon {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// `pending`, `applied`, `error` or `unmanaged`.
+    pub status: String,
+    /// What went wrong last.
+    #[serde(default)]
+    pub last_error_message: Option<String>,
 }
 
 /// One condition.
@@ -228,6 +264,25 @@ impl Projection {
         failed.map_or(Ok(()), Err)
     }
 
+    /// One event on the `Rollout` of a cluster for what a person did, or tried to do, on the dashboard.
+    ///
+    /// # Errors
+    /// When the server refuses or does not answer.
+    pub async fn tell_of_action(
+        &self,
+        cluster: &str,
+        message: &str,
+        is_done: bool,
+        now: Timestamp,
+    ) -> Result<(), RequestError> {
+        let rollout = self.connection.get(&resource(), Some(&self.namespace), cluster).await?;
+        let uid = rollout.and_then(|rollout| rollout.metadata.uid);
+        let kind = if is_done { "Normal" } else { "Warning" };
+        let told = Told { kind, reason: "WebAction", message: status::shortened(message) };
+        // Each is told, however often the same is done.
+        self.tell_at(cluster, &told, &format!("{now:.9}"), uid.as_deref(), now).await
+    }
+
     /// What is there is read by a new process, and now and then: somebody may have deleted or changed it.
     async fn refresh(&self, known: &mut Known, now: Timestamp) -> Result<(), RequestError> {
         let believed = if known.served { BELIEVED } else { UNDEFINED };
@@ -279,7 +334,8 @@ impl Projection {
             let told = Told { kind: view.event_type(), reason: view.reason(), message: view.event_message() };
             self.tell(&view.cluster, &told, &written, now).await?;
         }
-        for told in status::of_emergencies(status_before, &status) {
+        let of_phase = status::of_phase(status_before, &status);
+        for told in of_phase.into_iter().chain(status::of_emergencies(status_before, &status)) {
             self.tell(&view.cluster, &told, &written, now).await?;
         }
         let mut rollout = Rollout::new(&view.cluster, RolloutSpec { cluster: view.cluster.clone() });

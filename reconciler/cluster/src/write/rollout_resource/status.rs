@@ -1,8 +1,9 @@
 //! From a cluster's standing to a status that kstatus understands.
 
 use jiff::Timestamp;
+use rollout::{AddonStanding, TanzuPhase, TanzuStanding};
 
-use super::{RolloutCondition, RolloutStatus};
+use super::{RolloutAddon, RolloutCondition, RolloutStatus, RolloutTanzu};
 
 /// Texts of a status end here.
 const LONGEST: usize = 1024;
@@ -24,6 +25,8 @@ pub struct RolloutView {
     pub commit: Option<String>,
     /// Machines that are kept from being drained, each with the command that lets it go; an event each.
     pub kept: Vec<String>,
+    /// Where a cluster of Tanzu stands; none of others, and where it was not read.
+    pub tanzu: Option<TanzuStanding>,
 }
 
 impl RolloutView {
@@ -61,8 +64,24 @@ impl RolloutView {
             help: self.help.as_deref().map(shortened),
             commit: self.commit.clone().or_else(|| before.and_then(|before| before.commit.clone())),
             emergencies,
+            tanzu: self.tanzu(before),
             conditions: conditions.to_vec(),
         }
+    }
+
+    /// Where a cluster of Tanzu stands; what was told before where it was not read since.
+    fn tanzu(&self, before: Option<&RolloutStatus>) -> Option<RolloutTanzu> {
+        let known = before.and_then(|before| before.tanzu.clone());
+        let Some(standing) = &self.tanzu else { return known };
+        let phase = standing.phase.map(TanzuPhase::as_str).map(str::to_owned);
+        let addon = |addon: &AddonStanding| RolloutAddon {
+            name: addon.name.clone(),
+            version: addon.version.clone(),
+            status: addon.status.as_str().to_owned(),
+            last_error_message: addon.last_error_message.as_deref().map(shortened),
+        };
+        let phase = phase.or_else(|| known.and_then(|known| known.phase));
+        Some(RolloutTanzu { phase, summary: standing.summary(), addons: standing.addons.iter().map(addon).collect() })
     }
 
     /// Whether the cluster has come to another state or stage.
@@ -114,6 +133,18 @@ pub(super) struct Told {
     pub(super) message: String,
 }
 
+/// What to tell of a cluster of Tanzu that has come to another phase since `before`.
+pub(super) fn of_phase(before: Option<&RolloutStatus>, now: &RolloutStatus) -> Option<Told> {
+    let phase = |status: &RolloutStatus| status.tanzu.as_ref().and_then(|tanzu| tanzu.phase.clone());
+    let (known, seen) = (before.and_then(phase), phase(now)?);
+    if known.as_ref() == Some(&seen) {
+        return None;
+    }
+    let kind = if matches!(seen.as_str(), "updateFailed" | "failed") { "Warning" } else { "Normal" };
+    let message = known.map_or_else(|| seen.clone(), |known| format!("{known} to {seen}"));
+    Some(Told { kind, reason: "PhaseChanged", message })
+}
+
 /// What to tell of objects that the guard lets anybody change since `before`, or no more.
 pub(super) fn of_emergencies(before: Option<&RolloutStatus>, now: &RolloutStatus) -> Vec<Told> {
     let known = before.and_then(|before| before.emergencies.as_deref()).unwrap_or_default();
@@ -151,6 +182,7 @@ mod tests {
             help: None,
             commit: None,
             kept: Vec::new(),
+            tanzu: None,
         }
     }
 
@@ -223,6 +255,31 @@ mod tests {
         assert!(told(Some(&first), &first).is_empty() && told(Some(&first), &seen(None, Some(&first))).is_empty());
         let over = seen(Some(&[]), Some(&first));
         assert_eq!(told(Some(&first), &over), ["GuardRestored the guard is back on Cluster a/b: full"]);
+    }
+
+    #[test]
+    fn the_phase_of_a_cluster_of_tanzu_is_told_when_it_changes_and_kept_where_it_is_not_read() {
+        let seen = |phase: Option<TanzuPhase>, before: Option<&RolloutStatus>| {
+            let addon = AddonStanding {
+                name: "antrea".to_owned(),
+                version: Some("v1.13.3".to_owned()),
+                status: rollout::TanzuAddonState::Error,
+                last_error_message: Some("denied".to_owned()),
+            };
+            let tanzu = Some(TanzuStanding { phase, addons: vec![addon] });
+            RolloutView { tanzu, ..view("waiting", "a") }.status(before, Some(1), None, at(0))
+        };
+        let told = |before: Option<&RolloutStatus>, now: &RolloutStatus| {
+            of_phase(before, now).map(|told| format!("{} {}", told.kind, told.message))
+        };
+        let updating = seen(Some(TanzuPhase::Updating), None);
+        assert_eq!(told(None, &updating).as_deref(), Some("Normal updating"));
+        assert_eq!(updating.tanzu.as_ref().unwrap().summary, "1 error");
+        let unread = view("waiting", "a").status(Some(&updating), Some(1), None, at(0));
+        assert_eq!((told(Some(&updating), &unread), &unread), (None, &updating));
+        assert_eq!(seen(None, Some(&updating)), updating);
+        let failed = seen(Some(TanzuPhase::UpdateFailed), Some(&updating));
+        assert_eq!(told(Some(&updating), &failed).as_deref(), Some("Warning updating to updateFailed"));
     }
 
     #[test]

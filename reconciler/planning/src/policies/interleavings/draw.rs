@@ -13,7 +13,7 @@ use super::super::Field;
 pub struct Knobs(pub [u8; FORMS.len()]);
 
 /// Each field with its forms, as lines of `stepgate.yaml`.
-const FORMS: [(&str, &[&str]); 16] = [
+const FORMS: [(&str, &[&str]); 25] = [
     (
         "people",
         &[
@@ -39,6 +39,17 @@ const FORMS: [(&str, &[&str]); 16] = [
     ("windows", &["[]", "[{from: \"09:00\", to: \"09:05\"}]", "[{from: \"09:03\", to: \"10:00\"}]"]),
     ("paused", &["false", "false", "true"]),
     ("allowDowngrade", &["true", "false"]),
+    ("allowForcedUpdate", &["true", "false"]),
+    ("allowMinorRollback", &["true", "false"]),
+    ("restartFargate", &["true", "false"]),
+    (
+        "forceDrain",
+        &[
+            "[]",
+            "[{group: md-0, after: 10m, pods: 3}]",
+            "[{group: md-0, after: 1h, pods: 1}, {group: b, after: 1h, pods: 1}]",
+        ],
+    ),
     ("fetch", &["{allow: [a.example.com, b.example.com]}", "{allow: [a.example.com]}"]),
     (
         "forge",
@@ -53,6 +64,18 @@ const FORMS: [(&str, &[&str]); 16] = [
     ("author", &["{name: Stepgate, email: stepgate@x.org}", "{name: Mallory, email: mallory@x.org}"]),
     ("signing", &["null", "{format: gpg}"]),
     ("signatures", &["off", "require"]),
+    (
+        "waivers",
+        &[
+            "[]",
+            "[{check: nodes, reason: r, expires: 2026-12-31}]",
+            "[{check: nodes, object: Node/a, reason: r, expires: 2026-06-30}]",
+        ],
+    ),
+    ("drift", &["{}", "{ignore: [{paths: [/spec]}]}", "{ignore: [{paths: [/spec/replicas], managers: [hpa]}]}"]),
+    ("notes", &["[]", "[{name: n, component: eksa, says: s, blocking: true}]"]),
+    ("injection", &["[]", "[{name: agent, labels: {inject: enabled}, containers: [agent]}]"]),
+    ("stages", &["{}", "{control-plane: {gate: first-node}}", "{control-plane: {brakes: false, gate: first-node}}"]),
 ];
 
 /// Fields of which two values cannot be met at once: what changes them lets nothing land, so they are changed less often.

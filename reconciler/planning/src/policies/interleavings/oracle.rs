@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use policy::{Apply, Approval, ForgePolicy, OnFailure, Policy, Signatures};
-use rollout::StageId;
+use policy::{
+    Apply, Approval, DriftIgnore, ForgePolicy, MachinePolicy, OnFailure, Policy, ReleaseNote, Signatures, Waiver,
+};
+use rollout::{Expectation, Plan, StageId, StageName};
 
 /// The repository that the forge of the team has; any other is that of whoever made it.
 const REPOSITORY: &str = "platform/fleet";
@@ -123,6 +125,46 @@ pub fn is_the_teams(forge: &ForgePolicy) -> bool {
 fn person(policy: &Policy, name: &str) -> String {
     let is_it = |(login, others): &(&String, &Vec<String>)| *login == name || others.iter().any(|other| other == name);
     policy.people.iter().find(is_it).map_or_else(|| name.to_owned(), |(login, _)| login.clone())
+}
+
+/// By what a plan is judged that one of the policies does not say; none where all of them do.
+pub fn lowered(policies: &[&Policy], plan: &Plan, notes: &[ReleaseNote]) -> Option<String> {
+    let checks = plan.stages.iter().flat_map(|stage| &stage.expectations).find_map(|expectation| match expectation {
+        Expectation::Checks(checks) => Some(checks),
+        _ => None,
+    });
+    let machines = plan.stages.iter().filter(|stage| stage.stage.name == StageName::ControlPlane);
+    let machines: Vec<&MachinePolicy> = machines.map(|stage| &stage.policy.machines).collect();
+    policies.iter().find_map(|policy| {
+        let given = policy.waivers("mgmt");
+        let is_given =
+            |waiver: &&Waiver| given.iter().any(|known| waiver.is_within(known) && waiver.expires <= known.expires);
+        if let Some(waiver) = checks.and_then(|checks| checks.waivers.iter().find(|waiver| !is_given(waiver))) {
+            return Some(format!("it is not waived: {waiver}"));
+        }
+        let ignored = policy.drift_ignores("mgmt");
+        let is_ignored = |ignore: &&DriftIgnore| ignored.iter().any(|known| ignore.is_within(known));
+        if checks.is_some_and(|checks| !checks.drift_ignores.iter().all(|ignore| is_ignored(&ignore))) {
+            return Some("drift is not ignored".to_owned());
+        }
+        if policy.notes.iter().any(|note| !notes.contains(note)) {
+            return Some("a note is not told".to_owned());
+        }
+        let asked = plan.stages.iter().flat_map(|stage| &stage.expectations);
+        let mut asked = asked.filter_map(|expectation| match expectation {
+            Expectation::SidecarsRead { rules } => Some(rules),
+            _ => None,
+        });
+        if asked.any(|rules| !policy.injection.iter().all(|rule| rules.contains(rule))) {
+            return Some("a sidecar is not asked after".to_owned());
+        }
+        let own = policy.stage_policy("mgmt", "control-plane").machines;
+        let is_lower = |machines: &&MachinePolicy| {
+            (own.gate.is_whole() && !machines.gate.is_whole())
+                || (own.brakes != Some(false) && machines.brakes == Some(false))
+        };
+        machines.iter().any(is_lower).then(|| format!("{machines:?} is less than {own:?}"))
+    })
 }
 
 /// Whether all of these let Stepgate itself apply what is deployed.

@@ -11,15 +11,15 @@ use jiff::{SignedDuration, Timestamp};
 use policy::{GivenApproval, Means, Owner, OwningEntry, Policy, Signatures, StagePolicy};
 use rollout::{
     ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, ChangeClass, ClusterRole, ComponentChange,
-    DeployCommit, DeployHead, Effect, GateHistory, Ledger, LedgerState, Observation, People, Plan, RenderFailure,
-    StageCommit, StageId, StageName, StageTrailer, World, approval_scope, plan, record, step,
+    DeployCommit, DeployHead, Effect, GateHistory, Ledger, LedgerFormat, LedgerState, Observation, People, Plan,
+    RenderFailure, StageCommit, StageId, StageName, StageTrailer, World, approval_scope, plan, record, step,
 };
 use simulator::model::{ModelCluster, Parts, tree_digest};
-use simulator::{ClusterShape, DeployedCommit, Etcd, Random, SimulatedCluster};
+use simulator::{ClusterShape, DeployedCommit, Etcd, MachineStrategy, Random, SimulatedCluster};
 
 use super::super::{Before, Befores, Field, Pushed, confirmations};
 use super::draw::{Focus, Knobs};
-use super::oracle::{Landing, apply_directly, is_the_teams, objection};
+use super::oracle::{Landing, apply_directly, is_the_teams, lowered, objection};
 use crate::people::roster_since;
 
 const STAGES: [StageName; 2] = [StageName::CertManager, StageName::Cilium];
@@ -112,12 +112,14 @@ impl Play {
                 control_plane_replicas: 1,
                 worker_groups: Vec::new(),
                 etcd: Etcd::Stacked,
+                strategy: MachineStrategy::Rolling,
             },
             role: ClusterRole::Management,
             components: STAGES.to_vec(),
             policy,
             after: Vec::new(),
             flux_waits: false,
+            rendered: None,
         };
         let parts: Parts = cluster.stages().into_iter().map(|stage| (stage, 41)).collect();
         let now: Timestamp = "2026-01-05T09:00:00Z".parse().unwrap();
@@ -130,6 +132,7 @@ impl Play {
             vec![Source { id: source.clone(), wanted: parts.clone(), policy: knobs.policy(), author: None, at: now }];
         let adopted = plan(cluster.plan_input(&source, &parts, &parts, None));
         let ledger = Ledger {
+            format: LedgerFormat::CURRENT,
             cluster: cluster.name().clone(),
             rollout: adopted.rollout_id,
             plan: adopted.digest,
@@ -148,6 +151,8 @@ impl Play {
             edits: Vec::new(),
             rollback: None,
             as_declared: Vec::new(),
+            way_back: None,
+            durations: rollout::PastDurations::default(),
             verified: None,
             components: BTreeMap::new(),
         };
@@ -284,6 +289,31 @@ impl Play {
         if befores.applies_directly(&newest) && !apply_directly(&policies) {
             self.violation = Some("it is applied by Stepgate, and a policy does not say so".to_owned());
         }
+        let (forces, restarts) =
+            (befores.allows_forced_update(&newest, "mgmt"), befores.restarts_fargate(&newest, "mgmt"));
+        let goes_back = befores.allows_minor_rollback(&newest, "mgmt");
+        if policies.iter().any(|policy| {
+            (forces && !policy.allow_forced_update)
+                || (restarts && !policy.restart_fargate)
+                || (goes_back && !policy.allow_minor_rollback)
+        }) {
+            self.violation = Some("EKS is asked for more than a policy says".to_owned());
+        }
+        let exceeds = |rule: &policy::ForceDrain, policy: &Policy| {
+            let lets = |known: &policy::ForceDrain| {
+                known.group == rule.group && rule.after >= known.after && rule.pods <= known.pods
+            };
+            !policy.force_drain("mgmt").iter().any(lets)
+        };
+        let forced = befores.force_drain(&newest, "mgmt");
+        if policies.iter().any(|policy| forced.iter().any(|rule| exceeds(rule, policy))) {
+            self.violation = Some("pods are forced, and a policy does not say so".to_owned());
+        }
+        let notes: Vec<_> = befores.notes(&newest).into_iter().cloned().collect();
+        let plans = std::iter::once(&world.plan).chain(&world.running);
+        if let Some(why) = { plans }.find_map(|plan| lowered(&policies, plan, &notes)) {
+            self.violation = Some(format!("a policy does not judge it so: {why}"));
+        }
         world.history = std::mem::take(&mut self.processes[which].history);
         world.history = record(&world, self.now);
         self.processes[which].history = world.history.clone();
@@ -322,6 +352,7 @@ impl Play {
                     }
                 }
                 Effect::Blocked { .. } => self.told.push(format!("process {which} is blocked")),
+                Effect::Cluster(act) => self.simulated.act(&act, self.now),
                 Effect::OrderMachines { changes } => self.simulated.order_machines(&changes, self.now),
                 Effect::Commit(_)
                 | Effect::Etcd(_)

@@ -83,6 +83,43 @@ mod tests {
         assert!(minors.is_sorted() && REMOVALS.iter().all(|known| !known.kinds.is_empty()));
     }
 
+    /// What Pluto's `versions.yaml` of 2026-04 says otherwise or lacks, and the data of `kubepug` lack: ours is what the code of
+    /// Kubernetes says, and a real API server of 1.36 serves (`servers api_removals`).
+    #[test]
+    fn where_pluto_and_kubepug_are_wrong_or_silent_ours_is_right() {
+        for (api_version, kind, deprecated, removed, plutos) in [
+            ("flowcontrol.apiserver.k8s.io/v1beta1", "FlowSchema", 23, 26, Some((23, 29))),
+            ("flowcontrol.apiserver.k8s.io/v1beta1", "PriorityLevelConfiguration", 23, 26, Some((23, 29))),
+            ("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", 29, 32, Some((24, 32))),
+            ("resource.k8s.io/v1beta1", "ResourceClaim", 35, 38, Some((35, 36))),
+            ("admissionregistration.k8s.io/v1alpha1", "ValidatingAdmissionPolicy", 29, 32, Some((29, 33))),
+            ("admissionregistration.k8s.io/v1beta1", "ValidatingAdmissionPolicy", 31, 34, None),
+            ("admissionregistration.k8s.io/v1alpha1", "MutatingAdmissionPolicy", 35, 38, None),
+            ("admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicyBinding", 37, 40, None),
+            ("networking.k8s.io/v1alpha1", "ServiceCIDR", 31, 34, None),
+            ("networking.k8s.io/v1beta1", "ServiceCIDR", 34, 37, None),
+            ("coordination.k8s.io/v1alpha2", "LeaseCandidate", 35, 38, None),
+            ("coordination.k8s.io/v1beta1", "LeaseCandidate", 36, 39, None),
+            ("authentication.k8s.io/v1alpha1", "SelfSubjectReview", 29, 32, None),
+            ("authentication.k8s.io/v1beta1", "SelfSubjectReview", 30, 33, None),
+            // Without a removal there.
+            ("storage.k8s.io/v1beta1", "VolumeAttributesClass", 34, 37, None),
+            // Its own lifecycle says 1.36, and 1.35 had it no more.
+            ("storagemigration.k8s.io/v1alpha1", "StorageVersionMigration", 35, 35, None),
+        ] {
+            let ours = removal_of(api_version, kind).map(|known| (known.deprecated, known.removed));
+            assert_eq!(ours, Some((deprecated, removed)), "{api_version} {kind}");
+            assert_ne!(ours, plutos, "{api_version} {kind}");
+        }
+        // Pluto calls the kinds of flowcontrol `FlowControl`, which is not a kind.
+        assert_eq!(removal_of("flowcontrol.apiserver.k8s.io/v1beta1", "FlowControl"), None);
+        // Pluto sends the kinds of ACME to cert-manager.io/v1; KubePug knows nothing outside of Kubernetes.
+        let components = [(ApiComponent::CertManager, (1, 16))].into_iter().collect();
+        let challenge =
+            standing(&ApiTargets { kubernetes: 36, components }, "acme.cert-manager.io/v1beta1", "Challenge");
+        assert_eq!(challenge.unwrap().advice, "use v1 of the same group");
+    }
+
     #[test]
     fn a_minor_is_read_off_any_form_of_a_version() {
         for (version, minor) in [

@@ -70,12 +70,14 @@ fn every_fault_shows_and_heals() {
             Fault::NodeNotReady => {
                 broken.nodes.iter().filter(|node| node.ready == ConditionStatus::Unknown).count() == 1
             }
-            // Nothing here has an external etcd, nothing takes a backup, and the slowest controller has come round by now.
+            // Nothing here has an external etcd, nothing takes a backup, nothing asks for Secrets, and the slowest controller has come
+            // round by now.
             Fault::EtcdStuck
             | Fault::EtcdMemberBroken
             | Fault::EtcdQuorumLost
             | Fault::EtcdOrphan
             | Fault::BackupFailed
+            | Fault::CertificatesLost
             | Fault::ControllerSlow => is_complete(&broken),
             // Another machine has taken its place by now.
             Fault::ControlPlaneMachineDeleted | Fault::MachineDeleted => is_complete(&broken),
@@ -91,6 +93,27 @@ fn every_fault_shows_and_heals() {
         };
         assert!(shows, "{fault}: {broken:#?}");
     }
+}
+
+#[test]
+fn certificates_are_lost_and_put_back_as_another_secret() {
+    let mut cluster = cluster(1);
+    let (namespace, name) = (cluster.observe(after(1)).clusters[0].namespace.clone(), "ca");
+    let name = format!("{}-{name}", cluster.observe(after(1)).clusters[0].name);
+    let reference =
+        ObjectReference { api_version: "v1".into(), kind: "Secret".into(), namespace: Some(namespace), name };
+    cluster.ask_for([reference.clone()]);
+    let seen = |cluster: &mut SimulatedCluster, second: i64| {
+        let objects = cluster.observe(after(second)).objects;
+        let found = objects.into_iter().find(|known| known.reference == reference).unwrap();
+        found.origin.map(|origin| (origin.uid, origin.made_by.unwrap()))
+    };
+    let before = seen(&mut cluster, 2).unwrap();
+    cluster.inject(&Injection { fault: Fault::CertificatesLost, from: Trigger::At(after(3)), lasts: None });
+    assert_eq!(seen(&mut cluster, 5), None);
+    cluster.heal(after(6));
+    let again = seen(&mut cluster, 8).unwrap();
+    assert!(again.0 != before.0 && again.1 == "stepgate", "{again:?}");
 }
 
 #[test]

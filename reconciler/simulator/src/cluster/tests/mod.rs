@@ -16,7 +16,7 @@ use crate::{
         DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredState, DesiredVersion,
         DesiredWebhook, DesiredWorkload,
     },
-    shape::WorkerGroup,
+    shape::{MachineStrategy, WorkerGroup},
 };
 
 pub(super) const START: &str = "2026-01-01T00:00:00Z";
@@ -33,6 +33,7 @@ pub(super) fn shape() -> ClusterShape {
         control_plane_replicas: 3,
         worker_groups: vec![WorkerGroup { name: "md-0".parse().unwrap(), replicas: 2 }],
         etcd: Etcd::Stacked,
+        strategy: MachineStrategy::Rolling,
     }
 }
 
@@ -57,6 +58,7 @@ pub(super) fn machines(name: &str, replicas: u32, version: &str) -> DesiredMachi
         replicas,
         version: version.to_owned(),
         template: format!("{name}-{version}"),
+        bootstrap_template: None,
     }
 }
 

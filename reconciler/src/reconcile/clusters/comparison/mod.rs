@@ -90,10 +90,13 @@ pub async fn compare(view: &ClusterView, cluster: &dyn Cluster, now: Timestamp) 
         at: now,
     };
     let observation = cluster.observe(&request).await;
-    if let Reachability::Unreachable { reason } = &observation.reachable {
-        return Err(reason.clone());
-    }
     let mut comparison = Comparison::default();
+    if let Reachability::Unreachable { reason } = &observation.reachable {
+        specification::compare(view, cluster, &mut comparison).await;
+        // Where its management cluster answers, and has nothing of it, there is nobody yet who could answer.
+        let is_nowhere = comparison.unknown.is_empty() && comparison.compared > 0 && !comparison.is_installed;
+        return if is_nowhere { Ok(comparison) } else { Err(reason.clone()) };
+    }
     comparison.unknown.extend(observation.unread.iter().map(|(kind, reason)| format!("{kind}: {reason}")));
     // Flux is there before anything else is: by it nothing is installed yet.
     comparison.components(&of_flux, &observation);

@@ -1,6 +1,6 @@
 //! Why an answer does not count, and what helps.
 
-use domain::{ClusterName, CommitId};
+use domain::{ClusterName, CommitId, PlanDigest};
 use rollout::Block;
 
 use crate::reconcile::effects::commit::SignatureError;
@@ -33,7 +33,10 @@ pub enum AnswerError {
         /// Why that is not taken up, as far as it was looked at.
         why: Option<String>,
     },
-    /// A branch moved meanwhile, or a rule of the repository refused the push.
+    /// A branch was moved between reading and writing it.
+    #[error("{0} could not be moved: somebody else moved it meanwhile")]
+    Lost(BranchName),
+    /// There was nothing to push, or a rule of the repository refused it.
     #[error("{branch} could not be moved: {reason}")]
     NotPushed {
         /// The branch.
@@ -41,9 +44,35 @@ pub enum AnswerError {
         /// Why.
         reason: String,
     },
+    /// The plan is another one than the one that was looked at.
+    #[error("cluster {cluster} has another plan by now: {plan}")]
+    OtherPlan {
+        /// The cluster.
+        cluster: ClusterName,
+        /// Its plan.
+        plan: PlanDigest,
+    },
     /// No stage was reverted as often as its policy lets it be committed.
     #[error("no stage of cluster {0} waits for another attempt")]
     NothingReverted(ClusterName),
+    /// The cluster does not tell.
+    #[error("whether machines of cluster {cluster} wait for another attempt was not read: {reason}")]
+    Unread {
+        /// The cluster.
+        cluster: ClusterName,
+        /// Why not.
+        reason: String,
+    },
+    /// The check list has no such box.
+    #[error("the check list of cluster {cluster} has no box {name:?}")]
+    NoSuchBox {
+        /// The cluster.
+        cluster: ClusterName,
+        /// What was named.
+        name: String,
+        /// What could be.
+        known: Vec<String>,
+    },
     /// Approvals are counted where people are known.
     #[error(
         "approvals of cluster {0} are counted on the forge, and a commit's word is not known to be anybody's there"
@@ -82,19 +111,29 @@ impl AnswerError {
         }
     }
 
+    /// Whether something else was looked at than what would be answered.
+    pub fn is_of_another_plan(&self) -> bool {
+        matches!(self, Self::OtherPlan { .. })
+    }
+
     /// What helps.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NothingProposed(cluster) | Self::NothingReverted(cluster) => {
+            Self::NothingProposed(cluster) | Self::NothingReverted(cluster) | Self::Unread { cluster, .. } => {
                 Some(format!("`stepgate why {cluster}` says what it waits for"))
             }
+            Self::OtherPlan { .. } => Some("look at the new plan, and decide again".to_owned()),
             Self::Void { .. } => {
                 Some("let the controller (`stepgate run`) propose it anew, and look at that".to_owned())
             }
             Self::Edited { branch, .. } => Some(format!(
                 "put what is wanted into the source branch and delete {branch}: it is proposed again without the edit"
             )),
-            Self::NotPushed { .. } => Some("try again; look at the branch first".to_owned()),
+            Self::NoSuchBox { known, .. } if known.is_empty() => {
+                Some("approvers.checkList of stepgate.yaml has none for this stage".to_owned())
+            }
+            Self::NoSuchBox { known, .. } => Some(format!("its boxes are {}", known.join(", "))),
+            Self::Lost(_) | Self::NotPushed { .. } => Some("try again; look at the branch first".to_owned()),
             Self::OnForge(cluster) => Some(format!(
                 "review the pull request, or comment `/stepgate approve` there; `stepgate approve {cluster} --override --reason TEXT` sets the \
                  rules aside"

@@ -135,6 +135,7 @@ impl Scene {
                 }
                 return self.propose(seen, request, calls);
             }
+            Effect::Cluster(act) => self.simulated.act(&act, self.now),
             Effect::OrderMachines { changes } => self.simulated.order_machines(&changes, self.now),
             Effect::Observe { .. }
             | Effect::Etcd(_)

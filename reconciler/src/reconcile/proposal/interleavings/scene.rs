@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use policy::{Approval, ApprovalRules, StagePolicy};
 use rollout::{ClusterRole, DeployCommit, DeployHead, Landing, Ledger, Plan, StageCommit, StageName, StageTrailer};
 use simulator::model::{ModelCluster, Parts, tree_digest};
-use simulator::{ClusterShape, DeployedCommit, Etcd, SimulatedCluster};
+use simulator::{ClusterShape, DeployedCommit, Etcd, MachineStrategy, SimulatedCluster};
 
 use super::carry::Process;
 use super::edits::Content;
@@ -90,12 +90,14 @@ impl Scene {
                 control_plane_replicas: 1,
                 worker_groups: Vec::new(),
                 etcd: Etcd::Stacked,
+                strategy: MachineStrategy::Rolling,
             },
             role: ClusterRole::Management,
             components: vec![StageName::CertManager, StageName::Cilium],
             policy,
             after: Vec::new(),
             flux_waits: false,
+            rendered: None,
         };
         let parts: Parts = cluster.stages().into_iter().map(|stage| (stage, 40)).collect();
         let now: Timestamp = "2026-01-05T09:00:00Z".parse().unwrap();

@@ -1,0 +1,109 @@
+//! What runs on nodes of Fargate, read by node: each has one pod.
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+use rollout::dump::PodOwner;
+use rollout::{FargatePod, FargateReading, FargateWorkload, Node, NodeOrigin};
+use serde_json::Value;
+
+use super::dump::owner;
+use crate::client::connection::Connection;
+use crate::client::kind::{DEPLOYMENT, Kind, POD, STATEFUL_SET};
+use crate::client::request::Selection;
+use crate::write::restart;
+
+/// So many nodes are looked at.
+const NODES: usize = 200;
+
+/// Under which annotation it stands for which rollout a workload was restarted.
+pub(crate) const RESTARTED_FOR: &str = "stepgate.dev/restarted-for";
+
+/// The kind of a workload that a restart makes anew.
+pub(crate) fn kind_of(kind: &str) -> Option<&'static Kind> {
+    match kind {
+        "Deployment" => Some(&DEPLOYMENT),
+        "StatefulSet" => Some(&STATEFUL_SET),
+        _ => None,
+    }
+}
+
+/// Reads what runs on the nodes of Fargate among these, for a cluster of this version. Where Stepgate restarts it, a dry run tells
+/// whether the next restart would be refused.
+pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restarts: bool) -> FargateReading {
+    let mut reading = FargateReading::default();
+    let on_fargate = nodes.iter().filter(|node| node.origin == Some(NodeOrigin::Fargate));
+    let is_old = |node: &Node| {
+        let kubelet = node.kubelet_version.as_deref().unwrap_or_default().trim_start_matches('v');
+        !kubelet.strip_prefix(version).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
+    };
+    let mut owners: BTreeMap<(String, String, String), u32> = BTreeMap::new();
+    for (looked, node) in on_fargate.enumerate() {
+        if looked == NODES {
+            reading.unread.push(format!("more than {NODES} nodes"));
+            break;
+        }
+        let fields = format!("spec.nodeName={}", node.name);
+        let selection = Selection { fields: Some(&fields), ..Selection::default() };
+        let pods = match own.list_selected(&POD, Some("v1"), selection).await {
+            Ok(pods) => pods,
+            Err(error) => {
+                reading.unread.push(error.to_string());
+                continue;
+            }
+        };
+        for pod in &pods {
+            let PodOwner { kind, namespace, name } = owner(pod);
+            let phase = pod.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+            if kind_of(&kind).is_some() {
+                *owners.entry((kind, namespace, name)).or_default() += u32::from(is_old(node));
+            } else if is_old(node) && !matches!(phase, "Succeeded" | "Failed") {
+                reading.others.push(FargatePod {
+                    namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+                    name: pod.metadata.name.clone().unwrap_or_default(),
+                    owner: format!("{kind} {namespace}/{name}"),
+                });
+            }
+        }
+    }
+    for ((kind, namespace, name), old_pods) in owners {
+        let Some(known) = kind_of(&kind) else { continue };
+        match own.get(&known.resource("v1"), Some(&namespace), &name).await {
+            Ok(Some(object)) => reading.workloads.push(workload(&object, kind, namespace, name, old_pods)),
+            // It went, and its pods go.
+            Ok(None) => {}
+            Err(error) => reading.unread.push(error.to_string()),
+        }
+    }
+    let is_next = |workload: &&mut FargateWorkload| {
+        workload.old_pods > 0 && workload.is_settled && workload.cannot_roll.is_none()
+    };
+    if let Some(next) = reading.workloads.iter_mut().find(is_next).filter(|_| restarts) {
+        next.refused = restart::refused(own, next).await.map(|error| error.to_string());
+    }
+    reading.unread.sort();
+    reading.unread.dedup();
+    reading
+}
+
+fn workload(object: &DynamicObject, kind: String, namespace: String, name: String, old_pods: u32) -> FargateWorkload {
+    let number = |path: &str| object.data.pointer(path).and_then(Value::as_i64);
+    let wanted = number("/spec/replicas").unwrap_or(1);
+    let count = |path: &str| number(path).unwrap_or(0);
+    let is_observed = number("/status/observedGeneration") >= object.metadata.generation;
+    let is_whole = count("/status/replicas") == wanted
+        && count("/status/updatedReplicas") == wanted
+        && count("/status/readyReplicas") == wanted;
+    let is = |path: &str, value: &Value| object.data.pointer(path) == Some(value);
+    let cannot_roll = if is("/spec/paused", &Value::Bool(true)) {
+        Some("it is paused (spec.paused)".to_owned())
+    } else if is("/spec/updateStrategy/type", &Value::String("OnDelete".to_owned())) {
+        Some("its pods are replaced when they are deleted alone (OnDelete)".to_owned())
+    } else {
+        None
+    };
+    let annotations = object.metadata.annotations.as_ref();
+    let restarted_for = annotations.and_then(|known| known.get(RESTARTED_FOR)).cloned();
+    let is_settled = is_observed && is_whole;
+    FargateWorkload { kind, namespace, name, old_pods, is_settled, cannot_roll, refused: None, restarted_for }
+}
