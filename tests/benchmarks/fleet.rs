@@ -12,7 +12,7 @@ use futures::executor::block_on;
 use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
 use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
-use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::demo::{DemoKind, DemoSettings, FleetFiles, SimulatedFleet};
 use stepgate::reconcile::cache::sources::FetchSources;
 use stepgate::reconcile::clusters::access::Clusters;
 use stepgate::reconcile::effects::adopt::adopt;
@@ -36,7 +36,13 @@ pub struct Fleet {
 impl Fleet {
     /// Makes a fleet of `clusters` clusters below `folder`.
     pub fn new(folder: &Path, clusters: usize) -> anyhow::Result<Self> {
-        let settings = DemoSettings { folder: folder.to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+        let settings = DemoSettings {
+            folder: folder.to_owned(),
+            kind: DemoKind::EksAnywhere,
+            bundles: None,
+            mirrors: Vec::new(),
+            broken: None,
+        };
         let mut files = FleetFiles::of(&settings)?;
         for side in [&mut files.before, &mut files.bump] {
             let template = side.remove("clusters/team-a/cluster.yaml").context("the demo has team-a")?;

@@ -4,6 +4,7 @@
 //! goal; a benchmark whose outputs differ prints `DIFFERENT` instead of a number and the program ends with status 1.
 //! Processor time is user and system time of the whole process tree; rounds alternate between the two sides.
 
+mod before;
 mod corpus;
 mod detect;
 mod end_to_end;
@@ -59,6 +60,7 @@ const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("P8", no_op::run),
     ("P9", next_commit::run),
     ("P10", watched::run),
+    ("P11", before::run),
 ];
 
 fn main() -> ExitCode {
@@ -80,6 +82,7 @@ fn try_main() -> anyhow::Result<bool> {
             render::FLEET_VERB => Some(render::fleet),
             render::ONE_VERB => Some(render::one),
             next_commit::PROGRAM_VERB => Some(next_commit::program),
+            before::PROGRAM_VERB => Some(before::program),
             watched::WATCH_VERB => Some(watched::watch),
             watched::STORE_VERB => Some(watched::store),
             _ => None,

@@ -5,11 +5,14 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a single thing may take: a server's start, a verdict, a reconciliation. On an idle machine they take seconds.
-pub const PATIENCE: Duration = Duration::from_secs(900);
+use crate::servers;
 
-/// How long a rollout or a comparison of many scenarios may take. On an idle machine they take minutes.
-pub const LONG_PATIENCE: Duration = Duration::from_secs(3600);
+/// How long a single thing may take: a server's start, a verdict, a reconciliation. On an idle machine they take seconds.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long a rollout or a comparison of many scenarios may take. On an idle machine they take a
+/// minute or two; what hangs must not use up the time of everything else.
+pub const LONG_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(150);
@@ -37,6 +40,7 @@ pub async fn until_within<T>(
             return Ok(value);
         }
         if start.elapsed() > limit {
+            tell_of_servers(what);
             bail!("not within {} s: {what}", limit.as_secs());
         }
         sleep(PAUSE).await;
@@ -48,7 +52,17 @@ pub async fn until_within<T>(
 /// # Errors
 /// When it does not within [`PATIENCE`]; with what was waited for.
 pub async fn end_of<T>(what: &str, waited: impl Future<Output = T>) -> anyhow::Result<T> {
-    timeout(PATIENCE, waited).await.with_context(|| format!("not within {} s: {what}", PATIENCE.as_secs()))
+    let ended = timeout(PATIENCE, waited).await;
+    if ended.is_err() {
+        tell_of_servers(what);
+    }
+    ended.with_context(|| format!("not within {} s: {what}", PATIENCE.as_secs()))
+}
+
+/// Says how the servers of this test are at the end of a wait that was in vain.
+#[expect(clippy::print_stdout, reason = "told to whoever reads the output of a failed test")]
+fn tell_of_servers(what: &str) {
+    println!("waited in vain: {what}\n{}", servers::states());
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-const OURS: [&str; 19] = [
+const OURS: [&str; 21] = [
     "approvals",
     "bundles",
     "cluster",
@@ -64,6 +64,7 @@ const OURS: [&str; 19] = [
     "forge",
     "git",
     "host",
+    "in-place",
     "kustomize-rs",
     "kustomize-rs-yaml",
     "overlays",
@@ -71,6 +72,7 @@ const OURS: [&str; 19] = [
     "policy",
     "rollout",
     "simulator",
+    "stepgate-notify",
     "stepgate",
     "stepgate-node",
     "tests",
@@ -80,7 +82,7 @@ const OURS: [&str; 19] = [
 #[test]
 fn arrows_between_our_packages_are_the_ones_of_the_design() {
     let graph = graph(&metadata());
-    let tests = [&OURS[..17], &["skip"]].concat();
+    let tests = [&OURS[..19], &["skip"]].concat();
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("kustomize-rs-yaml", &[][..]),
         ("kustomize-rs", &["kustomize-rs-yaml"]),
@@ -89,18 +91,36 @@ fn arrows_between_our_packages_are_the_ones_of_the_design() {
         ("policy", &["domain", "kustomize-rs-yaml"]),
         ("overlays", &["bundles", "domain", "kustomize-rs", "kustomize-rs-yaml", "policy"]),
         ("rollout", &["bundles", "domain", "policy"]),
-        ("simulator", &["domain", "policy", "rollout"]),
-        ("planning", &["bundles", "domain", "kustomize-rs", "kustomize-rs-yaml", "overlays", "policy", "rollout"]),
+        ("simulator", &["bundles", "domain", "in-place", "policy", "rollout"]),
+        ("in-place", &["bundles", "domain", "kustomize-rs-yaml"]),
+        (
+            "planning",
+            &["bundles", "domain", "in-place", "kustomize-rs", "kustomize-rs-yaml", "overlays", "policy", "rollout"],
+        ),
         ("host", &[]),
         ("git", &["domain", "host", "kustomize-rs", "overlays", "policy", "rollout"]),
         (
             "cluster",
-            &["domain", "host", "kustomize-rs", "kustomize-rs-yaml", "overlays", "policy", "rollout", "simulator"],
+            &[
+                "domain",
+                "host",
+                "in-place",
+                "kustomize-rs",
+                "kustomize-rs-yaml",
+                "overlays",
+                "policy",
+                "rollout",
+                "simulator",
+            ],
         ),
         ("fetch", &["bundles", "domain", "host", "kustomize-rs", "overlays", "policy"]),
-        ("approvals", &["domain", "kustomize-rs", "kustomize-rs-yaml", "overlays", "planning", "policy", "rollout"]),
+        (
+            "approvals",
+            &["bundles", "domain", "kustomize-rs", "kustomize-rs-yaml", "overlays", "planning", "policy", "rollout"],
+        ),
         ("forge", &["approvals", "domain", "git", "host", "overlays", "policy"]),
-        ("stepgate", &OURS[..15]),
+        ("stepgate-notify", &["domain", "host", "policy", "rollout"]),
+        ("stepgate", &OURS[..17]),
         // A program of its own on each node: small, and of nothing else.
         ("stepgate-node", &["kustomize-rs-yaml"]),
         ("tests", &tests),
@@ -122,7 +142,7 @@ fn each_library_of_the_edge_is_used_by_its_package_alone() {
     let homes: [(&str, &[&str]); 6] = [
         ("kube", &["cluster", "tests"]),
         ("git2", &["git", "tests"]),
-        ("reqwest", &["fetch", "forge", "host", "tests"]),
+        ("reqwest", &["fetch", "forge", "host", "stepgate-notify", "tests"]),
         ("notify", &["stepgate"]),
         ("liblzma", &["cluster"]),
         ("ureq", &["stepgate-node"]),
@@ -143,6 +163,7 @@ fn pure_packages_cannot_reach_a_runtime_a_network_or_a_repository() {
         "approvals",
         "bundles",
         "domain",
+        "in-place",
         "kustomize-rs",
         "kustomize-rs-yaml",
         "overlays",
@@ -175,6 +196,7 @@ fn every_pure_package_forbids_file_clock_and_environment_access_by_lint() {
         "overlays/kustomize-rs",
         "reconciler/approvals",
         "reconciler/domain",
+        "reconciler/in-place",
         "reconciler/planning",
         "reconciler/policy",
         "reconciler/rollout",

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -97,6 +99,25 @@ impl ApiServer {
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("admin.kubeconfig")
+    }
+
+    /// The administrator's kubeconfig with the credentials in it, as Cluster API keeps those of
+    /// clusters in Secrets.
+    ///
+    /// # Errors
+    /// When the certificates cannot be read.
+    pub fn portable_kubeconfig(&self) -> anyhow::Result<String> {
+        let read = |name: &str| {
+            let path = self.folder.join("certificates").join(name);
+            let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+            anyhow::Ok(STANDARD.encode(bytes))
+        };
+        let cluster = json!({"server": self.url(), "certificate-authority-data": read("authority.crt")?});
+        let user = json!({"client-certificate-data": read("admin.crt")?, "client-key-data": read("admin.key")?});
+        let document = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "a", "cluster": cluster}], "users": [{"name": "a", "user": user}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
+        Ok(document.to_string())
     }
 
     /// Writes the kubeconfig of a user who is in a group, and returns its path.

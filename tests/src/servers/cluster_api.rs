@@ -76,17 +76,30 @@ impl ClusterApi {
     /// # Errors
     /// When one of them does not start; with the end of its log.
     pub async fn start(programs: &Programs, server: &ApiServer) -> anyhow::Result<Self> {
+        Self::with(programs, server, false).await
+    }
+
+    /// The same with the gate of in-place updates open.
+    ///
+    /// # Errors
+    /// As [`ClusterApi::start`].
+    pub async fn start_with_in_place_updates(programs: &Programs, server: &ApiServer) -> anyhow::Result<Self> {
+        Self::with(programs, server, true).await
+    }
+
+    async fn with(programs: &Programs, server: &ApiServer, in_place: bool) -> anyhow::Result<Self> {
         let client = server.client().await?;
         let certificates = server.folder().join("cluster-api");
         server.authority().server()?.write(&certificates, "tls")?;
         let manifests = Manifests::read(programs, server.authority())?;
         apply(&client, &manifests.namespaces).await?;
         define(&client, &manifests.definitions).await?;
+        let start = |component: &Component| start(programs, server, &certificates, component, in_place);
         let mut started = Self {
-            core: start(programs, server, &certificates, &CORE)?,
-            bootstrap: start(programs, server, &certificates, &BOOTSTRAP)?,
-            control_plane: start(programs, server, &certificates, &CONTROL_PLANE)?,
-            infrastructure: start(programs, server, &certificates, &INFRASTRUCTURE)?,
+            core: start(&CORE)?,
+            bootstrap: start(&BOOTSTRAP)?,
+            control_plane: start(&CONTROL_PLANE)?,
+            infrastructure: start(&INFRASTRUCTURE)?,
         };
         started.wait_until_ready().await?;
         apply(&client, &manifests.webhooks).await?;
@@ -156,7 +169,9 @@ fn start(
     server: &ApiServer,
     certificates: &Path,
     component: &Component,
+    in_place: bool,
 ) -> anyhow::Result<Process> {
+    let features = component.features.replace("InPlaceUpdates=false", &format!("InPlaceUpdates={in_place}"));
     let mut command = Command::new(programs.path(component.program));
     command
         .env("KUBECONFIG", server.kubeconfig())
@@ -167,7 +182,7 @@ fn start(
         .arg(format!("--health-addr=127.0.0.1:{}", health(component)))
         .arg(format!("--diagnostics-address=127.0.0.1:{}", component.webhook + 200))
         .arg("--insecure-diagnostics=true")
-        .arg(format!("--feature-gates={}", component.features));
+        .arg(format!("--feature-gates={features}"));
     Process::start(server.folder(), component.program, command)
 }
 

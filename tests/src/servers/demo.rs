@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stepgate::demo::{DemoSettings, FleetFiles};
+use stepgate::demo::{DemoKind, DemoSettings, FleetFiles};
 
 /// The demo's fleet, whose manifests are written below `mirror` of this folder. Their webhooks are taken out, and objects of the kinds that they
 /// define have a status of their own.
@@ -12,7 +12,13 @@ use stepgate::demo::{DemoSettings, FleetFiles};
 /// # Errors
 /// When the manifests cannot be written.
 pub fn demo_files(folder: &Path) -> anyhow::Result<FleetFiles> {
-    let settings = DemoSettings { folder: folder.to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+    let settings = DemoSettings {
+        folder: folder.to_owned(),
+        kind: DemoKind::EksAnywhere,
+        bundles: None,
+        mirrors: Vec::new(),
+        broken: None,
+    };
     let files = FleetFiles::of(&settings)?;
     prepare(&folder.join("mirror"))?;
     Ok(files)

@@ -12,6 +12,9 @@ use super::process::{Process, answers};
 use super::programs::Programs;
 use crate::waiting::until;
 
+/// Said where no member is healthy, as while they choose a leader.
+const NOBODY: &str = "no member of etcd is healthy";
+
 /// One member.
 pub struct EtcdMember {
     name: String,
@@ -97,12 +100,24 @@ impl Etcd {
     /// # Errors
     /// When there is no such member, or the others refuse.
     pub async fn remove(&mut self, name: &str) -> anyhow::Result<()> {
-        let listed = self.listed().await?;
-        let member = listed
-            .iter()
-            .find(|member| member.get("name") == Some(&name.into()))
-            .with_context(|| format!("no member {name}"))?;
-        self.ask("member/remove", &json!({"ID": member.get("ID")})).await?;
+        ensure!(self.members.iter().any(|member| member.name == name), "no member {name}");
+        let others = |member: &&EtcdMember| member.name != name || self.members.len() == 1;
+        let is_off = async || {
+            let listed = match self.ask_of(others, "member/list", &json!({})).await {
+                // They may be choosing another leader.
+                Err(error) if error.to_string().contains(NOBODY) => return Ok(None),
+                answer => members_of(&answer?),
+            };
+            let Some(member) = listed.iter().find(|member| member.get("name") == Some(&name.into())) else {
+                return Ok(Some(()));
+            };
+            // Others are asked: whoever is removed may stop before it has answered.
+            match self.ask_of(others, "member/remove", &json!({"ID": member.get("ID")})).await {
+                Err(error) if error.to_string().contains(NOBODY) => Ok(None),
+                answer => answer.map(|_| Some(())),
+            }
+        };
+        until("the member is off the list", is_off).await?;
         // Dropped with its process.
         self.members.retain(|member| member.name != name);
         Ok(())
@@ -113,8 +128,7 @@ impl Etcd {
     /// # Errors
     /// When no member answers.
     pub async fn listed(&self) -> anyhow::Result<Vec<Value>> {
-        let answer = self.ask("member/list", &json!({})).await?;
-        Ok(answer.get("members").and_then(Value::as_array).cloned().unwrap_or_default())
+        Ok(members_of(&self.ask("member/list", &json!({})).await?))
     }
 
     /// The answer; none while it is refused with this word.
@@ -127,8 +141,13 @@ impl Etcd {
 
     /// Asks the first member that answers.
     async fn ask(&self, what: &str, body: &Value) -> anyhow::Result<Value> {
+        self.ask_of(|_| true, what, body).await
+    }
+
+    /// Asks the first of these members that answers.
+    async fn ask_of(&self, asked: impl Fn(&&EtcdMember) -> bool, what: &str, body: &Value) -> anyhow::Result<Value> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        for member in &self.members {
+        for member in self.members.iter().filter(asked) {
             if !member.is_healthy().await {
                 continue;
             }
@@ -138,7 +157,7 @@ impl Etcd {
             ensure!(status.is_success(), "etcd {what}: {status}: {text}");
             return Ok(serde_json::from_str(&text)?);
         }
-        anyhow::bail!("no member of etcd is healthy")
+        anyhow::bail!(NOBODY)
     }
 
     /// Starts a member beside those that there are.
@@ -167,4 +186,9 @@ impl Etcd {
         self.made += 1;
         Ok(())
     }
+}
+
+/// The members that an answer lists.
+fn members_of(answer: &Value) -> Vec<Value> {
+    answer.get("members").and_then(Value::as_array).cloned().unwrap_or_default()
 }

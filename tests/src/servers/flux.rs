@@ -19,6 +19,8 @@ pub struct Flux {
     pub source: Process,
     /// Applies them.
     pub kustomize: Process,
+    /// Where events are taken; empty before [`Flux::notification`].
+    pub events: String,
 }
 
 impl Flux {
@@ -47,7 +49,7 @@ impl Flux {
                 .arg(format!("--storage-adv-addr={address}"));
         })?;
         let (kustomize, kustomize_health) = start(programs, server, "kustomize-controller", |_| {})?;
-        let mut started = Self { source, kustomize };
+        let mut started = Self { source, kustomize, events: String::new() };
         started.source.wait_until(async || answers(source_health, "/readyz").await).await?;
         started.kustomize.wait_until(async || answers(kustomize_health, "/readyz").await).await?;
         Ok(started)
@@ -90,6 +92,7 @@ impl Flux {
             command.arg(format!("--events-addr=http://{events}/"));
         })?;
         self.kustomize = kustomize;
+        self.events = format!("http://{events}/");
         self.kustomize.wait_until(async || answers(health, "/readyz").await).await?;
         Ok(notification)
     }

@@ -2,6 +2,7 @@
 //!
 //! A test that needs them runs [`isolated`]: in namespaces of its own, where nothing outlives it and no port is taken.
 
+mod alertmanager;
 mod api_server;
 mod artifacts;
 mod certificate;
@@ -19,12 +20,15 @@ mod git_server;
 pub mod gitea;
 mod isolation;
 mod kubelet;
+mod kubelet_api;
+mod mail;
 pub mod manifests;
 mod pod;
 mod port;
 mod process;
 mod programs;
 mod registry;
+mod releases_host;
 mod replica;
 mod restore;
 mod service_account;
@@ -34,6 +38,7 @@ mod tcp_proxy;
 mod tls;
 mod webhook;
 
+pub use alertmanager::Alertmanager;
 pub use api_server::{ApiServer, ApiServerOptions};
 pub use artifacts::Artifacts;
 pub use certificate::{Authority, Identity};
@@ -51,13 +56,17 @@ pub use git_server::GitServer;
 pub use gitea::Gitea;
 pub use isolation::isolated;
 pub use kubelet::{FakeKubelet, Trouble};
+pub use kubelet_api::KubeletApi;
+pub use mail::MailServer;
 pub use pod::pod;
 pub use process::Process;
+pub(crate) use process::states;
 pub use programs::Programs;
-pub use registry::Registry;
+pub use registry::{LOGIN, Registry};
+pub use releases_host::ReleasesHost;
 pub use replica::{Replica, Signer};
 pub use restore::restore;
-pub use service_account::{service_account, service_account_token};
+pub use service_account::{service_account, service_account_token, service_account_token_for};
 pub use ssh_server::SshServer;
 pub use tcp_proxy::{Network, TcpProxy};
 pub use webhook::{Admission, Webhook};

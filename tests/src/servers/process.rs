@@ -1,8 +1,11 @@
 //! One running program: its log, its signals, its end.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -18,6 +21,33 @@ const COLLECTION: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "1GiB")];
 
 /// Lines of a log that are shown when something goes wrong.
 const SHOWN: usize = 20;
+
+/// Names and logs of the programs that run now, by process id.
+static RUNNING: Mutex<BTreeMap<u32, (String, PathBuf)>> = Mutex::new(BTreeMap::new());
+
+fn running() -> MutexGuard<'static, BTreeMap<u32, (String, PathBuf)>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Of each program that runs its state and the end of its log.
+#[must_use]
+pub(crate) fn states() -> String {
+    let mut told = String::new();
+    for (pid, (name, log)) in running().iter() {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or("gone").trim();
+        let end = end_of_log(log).replace('\n', "\n  ");
+        // A text takes whatever is written.
+        let _ = writeln!(told, "{name} (process {pid}): {state}\n  {end}");
+    }
+    told
+}
+
+fn end_of_log(log: &Path) -> String {
+    let text = std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default().join("\n")
+}
 
 /// A program that was started and ends when dropped.
 #[derive(Debug)]
@@ -38,6 +68,7 @@ impl Process {
         let file = File::options().create(true).append(true).open(&log).with_context(|| log.display().to_string())?;
         command.envs(COLLECTION).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn().with_context(|| format!("could not start {name}"))?;
+        running().insert(child.id(), (name.to_owned(), log.clone()));
         Ok(Self { name: name.to_owned(), log, command, child })
     }
 
@@ -90,6 +121,7 @@ impl Process {
     pub fn kill(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::KILL)?;
         self.child.wait()?;
+        running().remove(&self.child.id());
         Ok(())
     }
 
@@ -99,6 +131,7 @@ impl Process {
     /// When it cannot be started.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         self.child = self.command.spawn().with_context(|| format!("could not start {} again", self.name))?;
+        running().insert(self.child.id(), (self.name.clone(), self.log.clone()));
         Ok(())
     }
 
@@ -121,10 +154,7 @@ impl Process {
     /// The end of its log.
     #[must_use]
     pub fn last_lines(&self) -> String {
-        let text =
-            std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default().join("\n")
+        end_of_log(&self.log)
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
@@ -150,6 +180,7 @@ impl Drop for Process {
         // Nothing can be done about a process that does not die.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        running().remove(&self.child.id());
     }
 }
 
@@ -171,5 +202,20 @@ mod tests {
         assert_eq!(format!("{never:#}"), "it broke: program ended before: the moon");
         let process = started(folder.path(), "exec sleep 3600");
         assert_eq!(process.until_within("a word", PATIENCE, async || Ok(Some("yes"))).await.unwrap(), "yes");
+    }
+
+    #[tokio::test]
+    async fn programs_are_told_with_state_and_log_while_they_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = started(folder.path(), "echo it hangs; exec sleep 3600");
+        let id = format!("program (process {}): ", process.child.id());
+        let told = async || {
+            let states = states();
+            let own = states.split_once(&id).map(|(_, own)| own.to_owned());
+            Ok(own.filter(|own| own.starts_with('S') && own.contains("\n  it hangs\n")))
+        };
+        until_within("its state and its log", PATIENCE, told).await.unwrap();
+        process.kill().unwrap();
+        assert!(!states().contains(&id));
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 use bundles::Digest;
-use reqwest::{Certificate, Client, Response};
+use reqwest::{Certificate, Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 
 use super::programs::Programs;
@@ -16,7 +16,11 @@ pub struct Registry {
     process: Child,
     address: String,
     authority: PathBuf,
+    asks: bool,
 }
+
+/// The login of a registry that asks for one: name and password.
+pub const LOGIN: (&str, &str) = ("reader", "open sesame");
 
 impl Registry {
     /// Starts one that asks nobody who he is.
@@ -24,12 +28,29 @@ impl Registry {
     /// # Errors
     /// When it cannot be started, or does not say where it listens.
     pub fn start(programs: &Programs, folder: &Path) -> anyhow::Result<Self> {
+        Self::start_as(programs, folder, false)
+    }
+
+    /// Starts one that asks for [`LOGIN`].
+    ///
+    /// # Errors
+    /// When it cannot be started, or does not say where it listens.
+    pub fn start_asking(programs: &Programs, folder: &Path) -> anyhow::Result<Self> {
+        Self::start_as(programs, folder, true)
+    }
+
+    fn start_as(programs: &Programs, folder: &Path, asks: bool) -> anyhow::Result<Self> {
         let mut command = Command::new(programs.path("registry"));
-        command.arg(folder).arg("open").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .arg(folder)
+            .arg(if asks { "password" } else { "open" })
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut process = command.spawn().context("could not start the registry")?;
         let mut address = String::new();
         BufReader::new(process.stdout.take().context("its output")?).read_line(&mut address)?;
-        Ok(Self { process, address: address.trim().to_owned(), authority: folder.join("ca.pem") })
+        Ok(Self { process, address: address.trim().to_owned(), authority: folder.join("ca.pem"), asks })
     }
 
     /// Pushes an image for each of these architectures; returns the digest of the list of them.
@@ -44,30 +65,34 @@ impl Registry {
         let authority = Certificate::from_pem(&std::fs::read(&self.authority)?)?;
         let client = Client::builder().no_proxy().tls_certs_only([authority]).build()?;
         let base = format!("https://{}/v2/{repository}", self.address);
+        let shown = |request: RequestBuilder| match self.asks {
+            true => request.basic_auth(LOGIN.0, Some(LOGIN.1)),
+            false => request,
+        };
         let mut children: Vec<Value> = Vec::new();
         for architecture in architectures {
             let config = json!({"architecture": architecture, "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": []}});
             let config = config.to_string().into_bytes();
             let described = json!({"mediaType": "application/vnd.oci.image.config.v1+json", "size": config.len(),
                 "digest": Digest::of(&config).to_string()});
-            let started = done(client.post(format!("{base}/blobs/uploads/")).send().await?)?;
+            let started = done(shown(client.post(format!("{base}/blobs/uploads/"))).send().await?)?;
             let location = started.headers().get("location").context("no location")?.to_str()?.to_owned();
             let place = started.url().join(&location)?;
             let digest = Digest::of(&config).to_string();
             let separator = if place.query().is_some() { '&' } else { '?' };
-            done(client.put(format!("{place}{separator}digest={digest}")).body(config).send().await?)?;
+            done(shown(client.put(format!("{place}{separator}digest={digest}"))).body(config).send().await?)?;
             let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": described, "layers": []});
             let manifest = manifest.to_string().into_bytes();
             let digest = Digest::of(&manifest).to_string();
             children.push(json!({"mediaType": MANIFEST, "digest": digest, "size": manifest.len(),
                 "platform": {"architecture": architecture, "os": "linux"}}));
             let request = client.put(format!("{base}/manifests/{digest}")).header("content-type", MANIFEST);
-            done(request.body(manifest).send().await?)?;
+            done(shown(request).body(manifest).send().await?)?;
         }
         let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": children}).to_string().into_bytes();
         let digest = Digest::of(&index).to_string();
         let request = client.put(format!("{base}/manifests/{tag}")).header("content-type", INDEX);
-        done(request.body(index).send().await?)?;
+        done(shown(request).body(index).send().await?)?;
         Ok(digest)
     }
 

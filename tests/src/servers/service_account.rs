@@ -16,9 +16,21 @@ use super::api_server::ApiServer;
 /// # Errors
 /// When there is no such account.
 pub async fn service_account_token(server: &ApiServer, namespace: &str, name: &str) -> anyhow::Result<String> {
+    service_account_token_for(server, namespace, name, "https://kubernetes.default.svc").await
+}
+
+/// One for somebody else than the API server.
+///
+/// # Errors
+/// When there is no such account.
+pub async fn service_account_token_for(
+    server: &ApiServer,
+    namespace: &str,
+    name: &str,
+    audience: &str,
+) -> anyhow::Result<String> {
     let accounts = Api::<ServiceAccount>::namespaced(server.client().await?, namespace);
-    let wanted: TokenRequest =
-        serde_json::from_value(json!({"spec": {"audiences": ["https://kubernetes.default.svc"]}}))?;
+    let wanted: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [audience]}}))?;
     let token = accounts.create_token_request(name, &PostParams::default(), &wanted).await?;
     Ok(token.status.context("no token")?.token)
 }

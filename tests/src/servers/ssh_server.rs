@@ -69,6 +69,8 @@ impl SshServer {
             "AuthenticationMethods publickey".to_owned(),
             "LogLevel VERBOSE".to_owned(),
             format!("AllowUsers {user}"),
+            // The shell of a login reads the files of its home first: what somebody's do there takes any time and may wait forever.
+            format!("SetEnv HOME={}", folder.display()),
         ];
         fs::write(folder.join("sshd_config"), settings.join("\n") + "\n")?;
         let mut command = Command::new(PROGRAM);

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use overlays::RenderedTree;
 use rollout::StageName;
 use simulator::{Fault, Injection, Trigger};
-use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::demo::{DemoKind, DemoSettings, FleetFiles, SimulatedFleet};
 use stepgate::reconcile::cache::sources::FetchSources;
 use stepgate::reconcile::clusters::access::Clusters;
 use stepgate::reconcile::effects::adopt::adopt;
@@ -66,8 +66,13 @@ impl Fleet {
         access: ForgeAccess,
         change: impl FnOnce(String) -> String,
     ) -> Self {
-        let settings =
-            DemoSettings { folder: folder.path().to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+        let settings = DemoSettings {
+            folder: folder.path().to_owned(),
+            kind: DemoKind::EksAnywhere,
+            bundles: None,
+            mirrors: Vec::new(),
+            broken: None,
+        };
         let files = FleetFiles::of(&settings).unwrap();
         let clusters = CLUSTERS.map(str::to_owned);
         Self::of_files(folder, repository, start, access, files, &clusters, change)
@@ -81,8 +86,13 @@ impl Fleet {
         names: &[String],
         change: impl FnOnce(String) -> String,
     ) -> Self {
-        let settings =
-            DemoSettings { folder: folder.path().to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+        let settings = DemoSettings {
+            folder: folder.path().to_owned(),
+            kind: DemoKind::EksAnywhere,
+            bundles: None,
+            mirrors: Vec::new(),
+            broken: None,
+        };
         let mut files = FleetFiles::of(&settings).unwrap();
         let like = files.before.remove("clusters/team-a/cluster.yaml").unwrap();
         let like = String::from_utf8(like).unwrap();

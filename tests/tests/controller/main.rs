@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
+mod announced;
 mod approvals;
+mod chats;
 mod edits;
 mod explained;
 mod fleet;

@@ -65,6 +65,31 @@ fn two_people_approve_and_neither_is_who_wrote_it() {
 }
 
 #[test]
+fn a_stage_lands_once_every_box_is_ticked_by_its_group() {
+    let (fleet, controller) = asking(
+        "approvers: {author: true, checkList: [{name: dashboards, says: no alert is new, by: coordinator}]}\n\
+         groups: {coordinator: [carol@example.com]}\n",
+    );
+    let pass = fleet.run_until(&controller, waits_for_people);
+    let unticked = "dashboards is not ticked by group coordinator: no alert is new";
+    assert!(message(&pass).contains(&format!("; 0 of 1 approval; {unticked}")), "{}", told(&pass));
+    let head = fleet.head();
+    assert_eq!(approves(&fleet, "Alice"), [unticked]);
+    let ticks = |who: &str, name: &str| says(&fleet, who, &Consent::Tick(name)).map(|answer| answer.missing);
+    assert!(matches!(ticks("Carol", "pagers"), Err(AnswerError::NoSuchBox { .. })));
+    assert_eq!(ticks("Alice", "dashboards").unwrap(), [unticked], "she is not of the group");
+    fleet.run_until(&controller, waits_for_people);
+    assert_eq!(fleet.head(), head, "nothing has landed");
+    assert_eq!(ticks("Carol", "dashboards").unwrap(), [""; 0]);
+    fleet.run_to_the_end(&controller);
+    let ledger = ledger(&fleet);
+    for wanted in ["name: dashboards", "who: Carol <carol@example.com>", "who: Alice <alice@example.com>"] {
+        assert!(ledger.contains(wanted), "{wanted} is missing in {ledger}");
+    }
+    assert_no_stage_twice(&fleet);
+}
+
+#[test]
 fn a_merge_by_hand_counts_for_one_and_holds_until_the_others_have_approved() {
     for how in [Merge::Commit, Merge::Squash, Merge::Rebase] {
         let (fleet, controller) = asking("approvers: {minimum: 2, author: true}\n");
@@ -264,7 +289,7 @@ fn a_reverted_stage_is_tried_once_more_where_somebody_wants_it() {
         let reading = planner.read().unwrap();
         let view = planner.view(&reading, "mgmt").unwrap();
         let by = by.map(|by| by.parse().unwrap());
-        proposal::retry(&planner, &reading, &view, by.as_ref(), None, fleet.clock_now())
+        proposal::retry(&planner, &reading, &view, (by.as_ref(), None), None, fleet.clock_now())
     };
     assert!(matches!(retries(None), Err(AnswerError::NothingReverted(_))));
     fleet.break_at("mgmt", StageName::CertManager, Fault::FailingPod);

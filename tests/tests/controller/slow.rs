@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use cluster::kubernetes::{ChangeScope, Changes};
-use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ObserveRequest};
+use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, DumpRequest, KeptDump, ObserveRequest};
 use futures::FutureExt as _;
 use futures::executor::block_on;
 use futures::future::BoxFuture;
@@ -53,6 +53,11 @@ struct State {
     reading: BTreeSet<String>,
     /// How often each was read.
     read: BTreeMap<String, usize>,
+    /// How long a dump of any of them takes.
+    dump_takes: SignedDuration,
+    /// How often a dump of each was begun, and how often each heard of a commit.
+    dumped: BTreeMap<String, usize>,
+    told: BTreeMap<String, usize>,
 }
 
 impl Slow {
@@ -78,6 +83,14 @@ impl Slow {
     fn read(&self, cluster: &str) -> usize {
         self.state.lock().unwrap().read.get(cluster).copied().unwrap_or_default()
     }
+
+    fn dumped(&self, cluster: &str) -> usize {
+        self.state.lock().unwrap().dumped.get(cluster).copied().unwrap_or_default()
+    }
+
+    fn told(&self, cluster: &str) -> usize {
+        self.state.lock().unwrap().told.get(cluster).copied().unwrap_or_default()
+    }
 }
 
 impl Clusters for Slow {
@@ -100,6 +113,10 @@ impl SlowCluster {
     /// Whether it answers, once it has or nobody waits any longer.
     async fn answers(&self) -> bool {
         let takes = self.slow.state.lock().unwrap().takes.get(self.name.as_str()).copied().unwrap_or_default();
+        self.answers_after(takes).await
+    }
+
+    async fn answers_after(&self, takes: SignedDuration) -> bool {
         let until = self.slow.clock.now() + takes.min(TIMEOUT);
         poll_fn(|context| {
             if self.slow.clock.now() >= until {
@@ -147,6 +164,18 @@ impl Cluster for SlowCluster {
         })
     }
 
+    fn keep_dump<'a>(&'a self, request: &'a DumpRequest<'a>) -> BoxFuture<'a, Result<KeptDump, ClusterError>> {
+        Box::pin(async move {
+            let takes = {
+                let mut state = self.slow.state.lock().unwrap();
+                *state.dumped.entry(self.name.clone()).or_default() += 1;
+                state.dump_takes
+            };
+            self.answers_after(takes).await;
+            self.inner.keep_dump(request).await
+        })
+    }
+
     fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
         Box::pin(async move {
             if !self.answers().await {
@@ -170,6 +199,7 @@ impl Cluster for SlowCluster {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(async move {
+            *self.slow.state.lock().unwrap().told.entry(self.name.clone()).or_default() += 1;
             if !self.answers().await {
                 return Err(ClusterError::Simulated(SILENT));
             }
@@ -301,6 +331,31 @@ fn what_changes_while_a_cluster_is_read_is_decided_on_before_it_is_read_again() 
     fleet.clock.advance(PATIENCE * 3);
     assert!(passes.changed().now_or_never().is_some());
     assert_eq!(slow.read("mgmt"), 2);
+}
+
+/// The pass has gone on by then: a later visit would begin behind everything else.
+#[test]
+fn flux_is_told_of_a_commit_by_the_work_that_made_it() {
+    let fleet = Fleet::new();
+    fleet.bump();
+    let slow = Slow::of(&fleet, &[]);
+    slow.state.lock().unwrap().dump_takes = PATIENCE * 3;
+    let controller = slow.controller(&fleet);
+    let mut passes = controller.passes();
+    // The management cluster begins; before the first commit of its rollout a dump is taken.
+    run_until(&fleet, &mut passes, |_| slow.dumped("mgmt") == 1);
+    assert!(fleet.stages("mgmt").is_empty());
+    let told = slow.told("mgmt");
+
+    fleet.clock.advance(PATIENCE * 3);
+    assert!(passes.changed().now_or_never().is_some());
+    assert_eq!(fleet.stages("mgmt").len(), 1);
+    assert_eq!(slow.told("mgmt"), told + 1);
+
+    // The next visit has nothing to tell.
+    next(&fleet, &mut passes);
+    assert!(slow.read("mgmt") > 0);
+    assert_eq!((fleet.stages("mgmt").len(), slow.told("mgmt")), (1, told + 1));
 }
 
 /// What a glance sees is for its own pass alone, which has gone on by then.

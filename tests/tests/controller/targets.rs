@@ -141,3 +141,37 @@ fn a_fleet_with_source_and_deploy_on_one_branch_finishes_and_its_source_stays_un
     }
     assert_eq!(fleet.head(), head);
 }
+
+#[test]
+fn a_worker_group_that_is_taken_out_goes_by_a_stage_of_its_own() {
+    let fleet = Fleet::new();
+    let path = "clusters/team-a/cluster.yaml";
+    let gpu =
+        "  - name: gpu\n    count: 1\n    machineGroupRef:\n      kind: DockerMachineConfig\n      name: team-a-gpu\n";
+    fleet.edit(path, |text| {
+        assert!(text.contains(gpu));
+        text.replace(gpu, "")
+    });
+    // Each pass is one of a process that remembers nothing.
+    let pass = fleet.run_to_the_end(&fleet.controller());
+    assert!(is_done(&pass));
+    assert_eq!(fleet.stages("team-a"), ["workers/gpu", "verify"]);
+    let deployed = fleet.folder("clusters/team-a/cluster");
+    let text: String = deployed.files.values().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+    assert!(!text.contains("name: gpu") && text.contains("name: general"), "{text}");
+}
+
+#[test]
+fn a_worker_group_goes_after_the_others_have_a_new_version() {
+    let fleet = Fleet::new();
+    fleet.bump();
+    let gpu =
+        "  - name: gpu\n    count: 1\n    machineGroupRef:\n      kind: DockerMachineConfig\n      name: team-a-gpu\n";
+    fleet.edit("clusters/team-a/cluster.yaml", |text| text.replace(gpu, ""));
+    fleet.run_to_the_end(&fleet.controller());
+    assert_no_stage_twice(&fleet);
+    let stages = fleet.stages("team-a");
+    let place = |name: &str| stages.iter().position(|stage| stage == name);
+    let [general, gone, verify] = ["workers/general", "workers/gpu", "verify"].map(place);
+    assert!(general.is_some() && general < gone && gone < verify, "{stages:?}");
+}

@@ -18,7 +18,7 @@ const NOTIFICATION: &str = "notification.toolkit.fluxcd.io/v1beta3";
 const APPLIED: &str = "machines-cluster";
 
 /// Where a team has its alerts sent: what arrived there, and its address.
-async fn listen() -> anyhow::Result<(Arc<Mutex<Vec<Value>>>, String)> {
+pub async fn listen() -> anyhow::Result<(Arc<Mutex<Vec<Value>>>, String)> {
     let arrived: Arc<Mutex<Vec<Value>>> = Arc::default();
     let kept = Arc::clone(&arrived);
     let router = Router::new().fallback(async move |Json(event): Json<Value>| {
@@ -32,7 +32,7 @@ async fn listen() -> anyhow::Result<(Arc<Mutex<Vec<Value>>>, String)> {
 }
 
 /// Everything that Kustomizations do is told to this address.
-fn alert(address: &str) -> [Value; 2] {
+pub fn alert(address: &str) -> [Value; 2] {
     let metadata = json!({"name": "team", "namespace": FLUX_NAMESPACE});
     [
         json!({"apiVersion": NOTIFICATION, "kind": "Provider", "metadata": metadata,

@@ -25,15 +25,15 @@ const BUNDLE: &str = "bundles/bundles-80.yaml";
 const SPECIFICATION: &str = "clusters/mgmt/cluster.yaml";
 
 /// A fleet of one management cluster, and its API server.
-struct Fleet {
-    folder: Folder,
-    repository: FleetRepository,
-    server: ApiServer,
+pub(super) struct Fleet {
+    pub(super) folder: Folder,
+    pub(super) repository: FleetRepository,
+    pub(super) server: ApiServer,
     bundle: String,
 }
 
 impl Fleet {
-    async fn start(programs: &tests::servers::Programs) -> anyhow::Result<Self> {
+    pub(super) async fn start(programs: &tests::servers::Programs) -> anyhow::Result<Self> {
         let folder = Folder::new()?;
         let mut fleet = demo_fleet(folder.path())?;
         let bundle = fleet.remove(BUNDLE).context("no bundle")?;
@@ -45,7 +45,7 @@ impl Fleet {
         Ok(Self { folder, repository, server, bundle })
     }
 
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+    pub(super) fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stepgate-in-tests"));
         let authority = self.folder.path().join("registry/ca.pem");
         command
@@ -61,7 +61,11 @@ impl Fleet {
 
     /// What the checks say, by name, and the exit code.
     fn checked(&self) -> anyhow::Result<(Value, Option<i32>)> {
-        let output = self.run(&["check", "--cluster", "mgmt", "-o", "json"])?;
+        self.checked_with(&[])
+    }
+
+    fn checked_with(&self, more: &[&str]) -> anyhow::Result<(Value, Option<i32>)> {
+        let output = self.run(&[&["check", "--cluster", "mgmt", "-o", "json"], more].concat())?;
         let report: Value = serde_json::from_slice(&output.stdout)
             .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
         Ok((report["checks"].clone(), output.status.code()))
@@ -69,7 +73,11 @@ impl Fleet {
 
     /// State and message of the cluster after one pass.
     fn pass(&self) -> anyhow::Result<String> {
-        let output = self.run(&["run", "--once", "-o", "json"])?;
+        self.pass_with(&[])
+    }
+
+    fn pass_with(&self, more: &[&str]) -> anyhow::Result<String> {
+        let output = self.run(&[&["run", "--once", "-o", "json"], more].concat())?;
         let report: Value = serde_json::from_slice(&output.stdout)
             .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
         let cluster = &report["clusters"][0];
@@ -77,7 +85,7 @@ impl Fleet {
     }
 }
 
-fn check<'a>(checks: &'a Value, name: &str) -> anyhow::Result<&'a Value> {
+pub(super) fn check<'a>(checks: &'a Value, name: &str) -> anyhow::Result<&'a Value> {
     checks.as_array().and_then(|all| all.iter().find(|check| check["name"] == name)).context("no such check")
 }
 
@@ -112,14 +120,65 @@ fn a_webhook_that_would_keep_nodes_out_holds_until_it_is_waived() {
 
         let waiver = "waivers:\n- {check: webhooks, object: ValidatingWebhookConfiguration/policy, reason: it moves, \
                       owner: security, expires: 9999-12-31}\n";
-        fleet.repository.push("Live with it", &[("stepgate.yaml", &format!("{POLICY}{waiver}"))])?;
+        let pushed = fleet.repository.push("Live with it", &[("stepgate.yaml", &format!("{POLICY}{waiver}"))])?;
+        // Nobody who pushes waives what they push: the policy before says nothing of it.
         let (checks, exit) = fleet.checked()?;
+        let webhooks = check(&checks, "webhooks")?;
+        ensure!(exit == Some(3) && webhooks["status"] == "fail", "{exit:?} {checks}");
+        let remedy = webhooks["findings"][0]["remedy"].to_string();
+        ensure!(remedy.contains("it moves") && remedy.contains("--trust-policy"), "{remedy}");
+        let said = fleet.pass()?;
+        ensure!(said.contains("check webhooks"), "{said}");
+
+        let trusting = ["--trust-policy", pushed.as_str()];
+        let (checks, exit) = fleet.checked_with(&trusting)?;
         let webhooks = check(&checks, "webhooks")?;
         ensure!(exit == Some(0) && webhooks["status"] == "pass", "{exit:?} {checks}");
         let waived = &webhooks["waived"][0];
         assert_eq!((&waived["reason"], &waived["owner"]), (&json!("it moves"), &json!("security")));
-        let said = fleet.pass()?;
+        let said = fleet.pass_with(&trusting)?;
         ensure!(!said.contains("check webhooks"), "{said}");
+        fleet.folder.done();
+        Ok(())
+    });
+}
+
+#[test]
+fn what_a_release_says_holds_until_it_is_said_to_be_done() {
+    let name = "checks::what_a_release_says_holds_until_it_is_said_to_be_done";
+    isolated(name, &["etcd", "kube-apiserver"], async |programs| {
+        let fleet = Fleet::start(&programs).await?;
+        let notes = "notes:\n- {name: acme, component: certManager, from: '1.18.3', says: our issuers break, \
+                     remedy: renew them, blocking: true, source: 'https://wiki.example.com/acme'}\n\
+                     - {name: later, component: certManager, from: '1.19', says: it is not told}\n";
+        let noted = format!("{POLICY}{notes}");
+        fleet.repository.push("Note what is known", &[("stepgate.yaml", &noted)])?;
+        let adopted = fleet.run(&["adopt", "--yes"])?;
+        ensure!(adopted.status.success(), "{adopted:?}");
+        let (checks, _) = fleet.checked()?;
+        ensure!(check(&checks, "release-notes")?["status"] == "pass", "{checks}");
+
+        // Who bumps the version takes no note out with it.
+        let bump = fleet.bundle.replace("v1.18.2+552744a", "v1.18.3+0123456");
+        fleet.repository.push("Renew cert-manager", &[(BUNDLE, &bump), ("stepgate.yaml", POLICY)])?;
+        let (checks, exit) = fleet.checked()?;
+        let found = check(&checks, "release-notes")?;
+        ensure!(exit == Some(3) && found["status"] == "fail", "{exit:?} {checks}");
+        assert_eq!(found["findings"].as_array().map(Vec::len), Some(1), "{found}");
+        let finding = &found["findings"][0];
+        assert_eq!(finding["object"], "ReleaseNote acme");
+        let message = finding["message"].to_string();
+        ensure!(message.contains("v1.18.3") && message.contains("https://wiki.example.com/acme"), "{message}");
+        ensure!(finding["remedy"].to_string().contains("renew them; once that is done"), "{finding}");
+        let said = fleet.pass()?;
+        ensure!(said.contains("ReleaseNote acme: check release-notes: certManager goes"), "{said}");
+
+        let done =
+            "waivers: [{check: release-notes, object: ReleaseNote/acme, reason: renewed, expires: 9999-12-31}]\n";
+        let pushed = fleet.repository.push("They are renewed", &[("stepgate.yaml", &format!("{noted}{done}"))])?;
+        let (checks, exit) = fleet.checked_with(&["--trust-policy", &pushed])?;
+        let found = check(&checks, "release-notes")?;
+        ensure!(exit == Some(0) && found["status"] == "pass", "{exit:?} {checks}");
         fleet.folder.done();
         Ok(())
     });

@@ -9,7 +9,7 @@ use cluster::kubernetes::rollout_definition;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use stepgate::demo::{DemoSettings, FleetFiles};
+use stepgate::demo::{DemoKind, DemoSettings, FleetFiles};
 use tests::servers::manifests::{apply, define, kind, kind_in, kind_of_cluster, objects};
 use tests::servers::settled::{self, CLUSTER, FakeEksAnywhere, NODES};
 use tests::servers::{
@@ -230,7 +230,13 @@ type Files<P> = Vec<(P, String)>;
 
 /// The files of the demo's management cluster, and what the bump changes of them. The manifests are written below `folder`.
 fn fleet(folder: &Path) -> anyhow::Result<(Files<String>, Files<&'static str>)> {
-    let settings = DemoSettings { folder: folder.to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+    let settings = DemoSettings {
+        folder: folder.to_owned(),
+        kind: DemoKind::EksAnywhere,
+        bundles: None,
+        mirrors: Vec::new(),
+        broken: None,
+    };
     let FleetFiles { mut before, bump, .. } = FleetFiles::of(&settings)?;
     prepare_manifests(&folder.join("mirror"))?;
     before.retain(|path, _| !path.starts_with("clusters/team-"));

@@ -286,6 +286,7 @@ fn what_is_overridden_in_an_emergency_is_told() {
             help: None,
             commit: None,
             kept: Vec::new(),
+            tanzu: None,
         };
         let now = Timestamp::now();
         projection.show(&[view("mgmt"), view("other")], now).await?;

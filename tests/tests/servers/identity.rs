@@ -144,7 +144,10 @@ fn a_cluster_that_was_adopted_unreached_is_read_where_no_other_may_be_meant() {
         let nowhere = fleet.folder.path().join("nowhere");
         let kubeconfig = std::fs::read_to_string(server.kubeconfig())?;
         std::fs::write(&nowhere, kubeconfig.replace(&server.url(), "https://127.0.0.1:1"))?;
-        let said = fleet.said(&nowhere, &["adopt", "--yes"])?;
+        let refused = fleet.run(&nowhere, &["adopt", "--yes"])?;
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        ensure!(refused.status.code() == Some(2) && told.contains("the cluster does not answer"), "{told}");
+        let said = fleet.said(&nowhere, &["adopt", "--yes", "--as-declared"])?;
         ensure!(said.contains("not proven") && said.contains("recorded with the next commit"), "{said}");
         assert_eq!(fleet.recorded()?, None);
 
@@ -201,16 +204,13 @@ fn a_corrected_specification_is_read_elsewhere_by_the_same_process() {
         let read = |path: &str| {
             std::fs::read(workload.folder().join("certificates").join(path)).map(|bytes| STANDARD.encode(bytes))
         };
-        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
-            "clusters": [{"name": "a", "cluster": {"server": workload.url(), "certificate-authority-data": read("authority.crt")?}}],
-            "users": [{"name": "a", "user": {"client-certificate-data": read("admin.crt")?, "client-key-data": read("admin.key")?}}],
-            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
+        let kubeconfig = workload.portable_kubeconfig()?;
         let secret = |name: &str, data: Value| {
             json!({"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": format!("prod-{name}"), "namespace": "default"}, "data": data})
         };
         let secrets = [
-            secret("kubeconfig", json!({"value": STANDARD.encode(kubeconfig.to_string())})),
+            secret("kubeconfig", json!({"value": STANDARD.encode(&kubeconfig)})),
             secret("ca", json!({"tls.crt": read("authority.crt")?})),
         ];
         apply(&client, &[&secrets[..], &[cluster(workload.port())]].concat()).await?;

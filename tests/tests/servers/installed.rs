@@ -32,7 +32,10 @@ pub fn settings() -> Settings {
         source_branch: "main".to_owned(),
         helm_image: "registry.example/helm:v4".to_owned(),
         management_cluster: None,
+        pull_secrets: Vec::new(),
         guard: None,
+        in_place: None,
+        runbooks: None,
     }
 }
 
@@ -99,6 +102,7 @@ fn view(cluster: &str, state: &'static str, message: &str) -> RolloutView {
         help: None,
         commit: None,
         kept: Vec::new(),
+        tanzu: None,
     }
 }
 
@@ -170,6 +174,9 @@ fn the_installed_identity_may_do_what_it_has_to_and_takes_turns_by_a_lease() {
         let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
         let client = server.client().await?;
         let connection = install(&server, &client).await?;
+        // Where nobody else lets it see what is public, its own role does.
+        let public = Api::<k8s_openapi::api::rbac::v1::ClusterRoleBinding>::all(client.clone());
+        public.delete("system:public-info-viewer", &kube::api::DeleteParams::default()).await?;
         let lease =
             |identity: &str| Lease::new(connection.clone(), SYSTEM, "stepgate", identity, Duration::from_secs(1));
         let (first, second) = (lease("first"), lease("second"));

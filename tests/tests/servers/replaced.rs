@@ -29,8 +29,9 @@ const LAG: Duration = Duration::from_millis(700);
 /// How long nobody is at the address while it moves.
 const OUTAGE: Duration = Duration::from_secs(20);
 
-/// How soon Stepgate goes on, once the address is back.
-const SOON: Duration = Duration::from_secs(10);
+/// How soon Stepgate goes on, once the address is back. Watches tell at once, as a rule; what they
+/// missed while nobody was there is found by a reading of everything, 30 s later at the latest.
+const SOON: Duration = Duration::from_secs(45);
 
 /// How long a single node is down.
 const REBOOT: Duration = Duration::from_secs(180);

@@ -278,6 +278,47 @@ fn owners_that_no_backup_holds_are_linked_anew_or_left_out() {
 }
 
 #[test]
+fn what_a_resource_set_applies_is_saved_and_made_anew() {
+    let name = "restored::what_a_resource_set_applies_is_saved_and_made_anew";
+    isolated(name, NEEDED, async |programs| {
+        let fleet = Fleet::start(&programs).await?;
+        let (group, version) = ("addons.cluster.x-k8s.io", "v1beta2");
+        let kinds = ["ClusterResourceSet", "ClusterResourceSetBinding"];
+        let definitions = kinds.map(|kind| {
+            let plural = format!("{}s", kind.to_lowercase());
+            definition((group, version, kind, &plural), "Namespaced")
+        });
+        define(&fleet.client, &definitions).await?;
+        let api_version = format!("{group}/{version}");
+        let [set, binding] = kinds.map(|kind| (api_version.as_str(), kind));
+        let config_map = ("v1", "ConfigMap");
+        let resources = json!([{"kind": "ConfigMap", "name": "cni"}, {"kind": "Secret", "name": "token"}]);
+        let owner = fleet.create(set, "cni", None, json!({"spec": {"resources": resources}})).await?;
+        fleet.create(binding, CLUSTER, Some(&owner), json!({"spec": {"clusterName": CLUSTER}})).await?;
+        fleet.create(config_map, "cni", None, json!({"data": {"cni.yaml": "kind: Namespace"}})).await?;
+        fleet.create(config_map, "of-others", None, json!({"data": {"a": "b"}})).await?;
+        fleet.create(SECRET, "token", None, json!({"data": {"value": "aHVudGVyMg=="}})).await?;
+        fleet.back_up(CLUSTER).await?;
+        let lost =
+            [(set, "cni"), (binding, CLUSTER), (config_map, "cni"), (config_map, "of-others"), (SECRET, "token")];
+        for (kind, name) in lost {
+            kind_in(&fleet.client, kind, NAMESPACE).await?.delete(name, &DeleteParams::default()).await?;
+        }
+        let (said, code) = fleet.restore(&["--yes"])?;
+        ensure!(code == 0 && said.contains("4 made anew"), "{said}");
+        let config_maps = kind_in(&fleet.client, config_map, NAMESPACE).await?;
+        assert_eq!(config_maps.get("cni").await?.data["data"]["cni.yaml"], "kind: Namespace");
+        ensure!(config_maps.get_opt("of-others").await?.is_none(), "a ConfigMap of others was saved");
+        let secret = kind_in(&fleet.client, SECRET, NAMESPACE).await?.get("token").await?;
+        assert_eq!(secret.data["data"]["value"], "aHVudGVyMg==");
+        let set = kind_in(&fleet.client, set, NAMESPACE).await?.get("cni").await?;
+        ensure!(set.annotations().is_empty(), "it stands still: {set:?}");
+        fleet.folder.done();
+        Ok(())
+    });
+}
+
+#[test]
 fn what_is_newer_than_the_backup_is_only_overwritten_by_name() {
     let name = "restored::what_is_newer_than_the_backup_is_only_overwritten_by_name";
     isolated(name, NEEDED, async |programs| {

@@ -8,26 +8,33 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use tests::servers::manifests::apply;
+use stepgate::install::{RUNBOOKS, Settings, manifests};
+use tests::servers::manifests::{apply, objects};
 use tests::servers::service_account_token;
 use tests::servers::{ApiServer, ApiServerOptions, FleetRepository, Folder, Process, isolated, service_account};
 use tests::waiting::until;
 
-use super::installed::{NEEDED, SYSTEM, asked, install, refused};
+use super::installed::{NEEDED, SYSTEM, asked, install, refused, settings};
 use super::scene::POLICY;
 
 const ADDRESS: &str = "127.0.0.1:8080";
 
-/// Two service accounts, of which one may get the path of the metrics.
-fn accounts() -> Vec<Value> {
-    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}});
-    let rbac = "rbac.authorization.k8s.io";
-    let role = json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {"name": "scrape"},
-        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]});
-    let binding = json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "scrape"},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "scrape"},
-        "subjects": [{"kind": "ServiceAccount", "name": "prometheus", "namespace": "default"}]});
-    vec![account("prometheus"), account("somebody"), role, binding]
+/// Whose token Prometheus shows, and what lets it read.
+const SCRAPER: &str = "stepgate-metrics";
+const KINDS: [&str; 3] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding"];
+
+/// Two service accounts: the one that the installation makes for Prometheus, and somebody else.
+fn accounts() -> anyhow::Result<Vec<Value>> {
+    let installed = manifests(&Settings { runbooks: Some(RUNBOOKS.to_owned()), ..settings() })?;
+    let is_of_rbac = |object: &Value| object["kind"].as_str().is_some_and(|kind| KINDS.contains(&kind));
+    let installed = objects(&installed)?.into_iter();
+    let mut accounts: Vec<Value> =
+        installed.filter(|object| object["metadata"]["name"] == SCRAPER && is_of_rbac(object)).collect();
+    ensure!(accounts.len() == KINDS.len(), "{accounts:?}");
+    let somebody =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "somebody", "namespace": SYSTEM}});
+    accounts.push(somebody);
+    Ok(accounts)
 }
 
 /// Status and text of an endpoint, asked with this token.
@@ -56,7 +63,7 @@ fn metrics_are_shown_to_whom_the_cluster_lets_see_them() {
             ApiServer::start(&programs, &folder.path().join("management"), ApiServerOptions::default()).await?;
         let client = server.client().await?;
         install(&server, &client).await?;
-        apply(&client, &accounts()).await?;
+        apply(&client, &accounts()?).await?;
         let repository = FleetRepository::create(&folder.path().join("repository"))?;
         repository.push("Describe the fleet", &[("stepgate.yaml", POLICY)])?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_stepgate-in-tests"));
@@ -68,8 +75,8 @@ fn metrics_are_shown_to_whom_the_cluster_lets_see_them() {
         let mut controller = Process::start(folder.path(), "stepgate", command)?;
         controller.wait_until(async || get("/healthz", None).await.is_ok_and(|(status, _)| status == 200)).await?;
 
-        let prometheus = service_account_token(&server, "default", "prometheus").await?;
-        let somebody = service_account_token(&server, "default", "somebody").await?;
+        let prometheus = service_account_token(&server, SYSTEM, SCRAPER).await?;
+        let somebody = service_account_token(&server, SYSTEM, "somebody").await?;
         let forged = format!("{prometheus}x");
         for (token, expected) in [
             (None, 401),
@@ -100,7 +107,7 @@ fn metrics_are_shown_to_whom_the_cluster_lets_see_them() {
         for resources in [&["subjectaccessreviews"][..], &["tokenreviews"]] {
             take(&client, resources).await?;
             let unknown = async || {
-                let token = service_account_token(&server, "default", "prometheus").await?;
+                let token = service_account_token(&server, SYSTEM, SCRAPER).await?;
                 Ok((get("/metrics", Some(&token)).await?.0 == 503).then_some(()))
             };
             until(&format!("{resources:?} are missed"), unknown).await?;

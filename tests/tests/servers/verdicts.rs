@@ -82,7 +82,7 @@ impl Judge {
 
 /// What a verdict is about first, without values, which differ from one moment to the next: the object and the field. None where the gate
 /// wants to be asked once more, since that depends on when it is asked.
-fn word(verdict: &GateVerdict) -> Option<String> {
+pub fn word(verdict: &GateVerdict) -> Option<String> {
     let about = |reason: &Reason| match &reason.field {
         Some(field) => format!("{} {field}", reason.object),
         None => format!("{} {}", reason.object, reason.message.split([':', ';']).next().unwrap_or_default()),

@@ -228,15 +228,9 @@ fn a_workload_cluster_is_reached_through_its_secret_and_its_outage_is_its_own() 
         create(&workload.client().await?, "inside").await?;
         create(&management.client().await?, "outside").await?;
         // As Cluster API writes it: with the credentials in it.
-        let read = |path: &str| {
-            std::fs::read(workload.folder().join("certificates").join(path)).map(|bytes| STANDARD.encode(bytes))
-        };
-        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
-            "clusters": [{"name": "a", "cluster": {"server": workload.url(), "certificate-authority-data": read("authority.crt")?}}],
-            "users": [{"name": "a", "user": {"client-certificate-data": read("admin.crt")?, "client-key-data": read("admin.key")?}}],
-            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
+        let kubeconfig = workload.portable_kubeconfig()?;
         let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "prod-kubeconfig"},
-            "data": {"value": STANDARD.encode(kubeconfig.to_string())}}))?;
+            "data": {"value": STANDARD.encode(&kubeconfig)}}))?;
         Api::namespaced(management.client().await?, "default").create(&PostParams::default(), &secret).await?;
 
         // Only for an answer that never comes there is an end to wait for: on a busy machine others take their time.

@@ -432,7 +432,7 @@ async fn nothing_lands_that_was_not_approved_and_nothing_approved_is_lost() {
     for seed in seeds {
         let mut scene = Scene::start(seed).await;
         for _ in 0..scene.random.usize(10..60) {
-            scene.act().await;
+            Box::pin(scene.act()).await;
             scene.check(seed);
         }
         actions += scene.told.len();

@@ -14,6 +14,7 @@ mod refusals;
 mod rules;
 mod secrets;
 mod together;
+mod updates;
 
 use std::sync::Arc;
 

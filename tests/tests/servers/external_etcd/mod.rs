@@ -1,6 +1,7 @@
 //! The gate of external etcd on real members: replaced one by one, broken, and without a quorum.
 
 mod bench;
+mod beside;
 mod eks_anywhere;
 mod once;
 
@@ -10,14 +11,25 @@ use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
 use policy::StagePolicy;
 use rollout::check::CheckStatus;
-use rollout::{EtcdAct, Gate, GateHistory, GateVerdict, Observation, OldMembers, StageName};
+use rollout::{EtcdAct, Gate, GateVerdict, Observation, OldMembers, StageName};
 use tests::servers::isolated;
 use tests::waiting::until;
 
 use bench::{Bench, ETCD, NAMESPACE, NEEDED, expected};
 
-/// What the gate says of one reading: `pass`, or why not.
+/// The verdict of one reading, in words: `pass`, or why not.
 fn verdict(observation: &Observation, old_members: OldMembers) -> String {
+    match judged(observation, old_members) {
+        GateVerdict::Pass { .. } => "pass".to_owned(),
+        GateVerdict::Wait { reason, .. } => format!("wait: {reason}"),
+        GateVerdict::Fail { reasons } => {
+            format!("fail: {}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+/// What the gate says of one reading, without a second one.
+fn judged(observation: &Observation, old_members: OldMembers) -> GateVerdict {
     let (stage, rollout) = (StageName::Etcd.into(), "0123456789ab".parse().unwrap());
     let policy = StagePolicy { maximum_age: Duration::from_secs(600), ..StagePolicy::default() };
     let expectations = [expected(old_members)];
@@ -31,16 +43,7 @@ fn verdict(observation: &Observation, old_members: OldMembers) -> String {
         policy: &policy,
     };
     let now = observation.read_at + SignedDuration::from_secs(1);
-    if gate.held(observation, now).is_some() {
-        return "pass".to_owned();
-    }
-    match gate.evaluate(Some(observation), &GateHistory::default(), now) {
-        GateVerdict::Pass { .. } => "pass".to_owned(),
-        GateVerdict::Wait { reason, .. } => format!("wait: {reason}"),
-        GateVerdict::Fail { reasons } => {
-            format!("fail: {}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-        }
-    }
+    gate.evaluate_once(observation, now)
 }
 
 async fn says(bench: &Bench, old_members: OldMembers, expected: &str) -> anyhow::Result<()> {

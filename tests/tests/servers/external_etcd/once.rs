@@ -49,6 +49,7 @@ pub fn objects(provider: &MachineProvider, (version, template): (&str, &str)) ->
         replicas: 1,
         version: version.to_owned(),
         template: format!("{CLUSTER}-1s"),
+        bootstrap_template: None,
     };
     let mut objects = provider.manifest(CLUSTER, &DesiredObject::ControlPlane { machines, kube_vip: None })?;
     for object in &mut objects {

@@ -1,5 +1,6 @@
 //! Nothing changes, and nothing is written.
 
+use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -13,6 +14,9 @@ const PASSES: f64 = 4.0;
 
 /// How many requests the API server gets in a second: fewer than a reading has.
 const PER_SECOND: u32 = 10;
+
+/// Flux is told of a commit within so many seconds, by the pace of requests.
+const TOLD_WITHIN: u32 = 2;
 
 /// A person changes what one component is made of.
 const PUSHED: &str = "\
@@ -48,6 +52,9 @@ fn nothing_is_written_while_nothing_changes_and_requests_keep_their_pace() {
         scene.stage_is("cert-manager", &controller).await?;
         let waits = async || Ok(controller.metric(&state("waiting")).await.filter(|count| *count == 1.0));
         scene.until("the gate waits", &controller, waits).await?;
+        let told = async || Ok(scene.written(0)?.iter().any(|line| line.contains("/gitrepositories/")).then_some(()));
+        scene.until("Flux is told of the commit", &controller, told).await?;
+        assert_told_at_once(&scene)?;
         let is_read = async |since: usize| {
             let is_list = |line: &Value| line["verb"] == "list" && line["objectRef"]["resource"] == "nodes";
             Ok(scene.asked()?.iter().skip(since).any(is_list))
@@ -59,6 +66,30 @@ fn nothing_is_written_while_nothing_changes_and_requests_keep_their_pace() {
         folder.done();
         Ok(())
     });
+}
+
+/// Flux is told of the commit by the work that made it: until then the API server gets no more requests than in
+/// [`TOLD_WITHIN`] seconds at full pace, however long these take on a busy machine.
+fn assert_told_at_once(scene: &Installation) -> anyhow::Result<()> {
+    let log = std::fs::read_to_string(scene.cluster.folder.join("stepgate.log"))?;
+    let committed = log.lines().find(|line| line.contains("committed stage")).context("no commit in the log")?;
+    let committed: Timestamp = committed.split_whitespace().next().unwrap_or_default().parse()?;
+    let (mut before, mut told) = (0, None);
+    for line in scene.asked()? {
+        let at: Timestamp = line["requestReceivedTimestamp"].as_str().unwrap_or_default().parse()?;
+        let tells = line["verb"] == "patch" && line["objectRef"]["resource"] == "gitrepositories";
+        if tells {
+            told = told.or(Some(at));
+        }
+        before += u32::from(at >= committed && told.is_none());
+    }
+    let told = told.context("Flux was not told")?.duration_since(committed).as_secs_f64();
+    println!("Flux was told {told} s after the commit, by request {before} of the program since then");
+    ensure!(
+        before <= TOLD_WITHIN * PER_SECOND,
+        "{before} requests came before Flux was told, {told} s after the commit"
+    );
+    Ok(())
 }
 
 /// Over several passes, and until `is_enough` of what was asked for since, nothing is written to the API server or to the deploy branch, whatever

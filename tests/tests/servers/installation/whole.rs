@@ -23,7 +23,7 @@ const STAGES: [&str; 10] =
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
 
 /// What is granted and not needed in this cluster, and why it is granted.
-const NOT_NEEDED_HERE: [(&str, &str); 19] = [
+const NOT_NEEDED_HERE: [(&str, &str); 39] = [
     ("create subjectaccessreviews.authorization.k8s.io", "metrics are on loopback here; scraping.rs asks for it"),
     ("create tokenreviews.authentication.k8s.io", "the same"),
     ("delete machines.cluster.x-k8s.io", STACKED),
@@ -42,13 +42,39 @@ const NOT_NEEDED_HERE: [(&str, &str); 19] = [
     ("list ocirepositories.source.toolkit.fluxcd.io", "servers without watch-list are listed before they are watched"),
     ("list prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", NOTHING_GOES),
     ("list volumeattributesclasses.storage.k8s.io", NOTHING_GOES),
+    ("patch clusters.cluster.x-k8s.io", "no cluster is rendered here whose machines do not come up"),
+    ("patch devmachines.infrastructure.cluster.x-k8s.io", RENDERED),
+    ("patch kubeadmconfigs.bootstrap.cluster.x-k8s.io", RENDERED),
+    ("patch kubeadmcontrolplanes.controlplane.cluster.x-k8s.io", RENDERED),
+    ("patch machinedeployments.cluster.x-k8s.io", RENDERED),
+    ("patch vspheremachines.vmware.infrastructure.cluster.x-k8s.io", RENDERED),
     ("patch ocirepositories.source.toolkit.fluxcd.io", "Flux fetches from git here"),
+    ("get *.infrastructure.cluster.vmware.com", SUPERVISOR),
+    ("list *.infrastructure.cluster.vmware.com", SUPERVISOR),
+    ("get *.kubernetes.vmware.com", SUPERVISOR),
+    ("list *.kubernetes.vmware.com", SUPERVISOR),
+    ("get *.run.tanzu.vmware.com", SUPERVISOR),
+    ("list *.run.tanzu.vmware.com", SUPERVISOR),
+    ("get *.vmoperator.vmware.com", SUPERVISOR),
+    ("list *.vmoperator.vmware.com", SUPERVISOR),
+    ("get *.vmware.infrastructure.cluster.x-k8s.io", SUPERVISOR),
+    ("list *.vmware.infrastructure.cluster.x-k8s.io", SUPERVISOR),
+    ("watch tanzukubernetesclusters.run.tanzu.vmware.com", SUPERVISOR),
+    ("list controlplanekubeadmupgrades.inplace.stepgate.dev", IN_PLACE),
+    ("list nodekubeadmupgrades.inplace.stepgate.dev", IN_PLACE),
+    ("list workerskubeadmupgrades.inplace.stepgate.dev", IN_PLACE),
 ];
 
 const STACKED: &str = "etcd is on the control-plane machines here; external_etcd.rs takes a member back";
 
 const UNCHANGED: &str =
     "objects are read where a rollout changes their definition, and this one changes none of the group";
+
+const SUPERVISOR: &str = "there is no Supervisor here; tanzu asks for it";
+
+const RENDERED: &str = "no cluster is rendered here; tanzu::rendered has some";
+
+const IN_PLACE: &str = "nothing is upgraded in place here; in_place_controller.rs has the definitions";
 
 const NOTHING_GOES: &str = "objects are read where a version of theirs goes with the minor that a rollout takes";
 

@@ -4,6 +4,7 @@
 //! Machines are in memory. Nodes, the pods of kube-vip and the Lease of the address are this test's, on the server that
 //! stands in for the cluster's own.
 
+mod first_node;
 mod nodes;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use super::killing::kill_at_random;
 use super::machines::{CLUSTER_KIND, MACHINE};
 use super::scene::{POLICY, Scene};
 use super::simulator::machines::MachineProvider;
+use first_node::Gates;
 use nodes::Nodes;
 
 const NAME: &str = "ordered";
@@ -96,6 +98,7 @@ impl Bench {
             replicas: 3,
             version: version.to_owned(),
             template: format!("{NAME}-1s"),
+            bootstrap_template: None,
         };
         let mut objects = self.provider.manifest(NAME, &DesiredObject::ControlPlane { machines, kube_vip: None })?;
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kube-vip", "namespace": SYSTEM},
@@ -190,6 +193,12 @@ impl Bench {
         self.scene.until(&format!("{names:?} are marked"), is_so).await
     }
 
+    /// Waits until the gates of the first node and of the whole pass so.
+    async fn gates_pass(&self, gates: &Gates, wanted: [bool; 2]) -> anyhow::Result<()> {
+        let is_so = async || Ok((gates.pass().await?.0 == wanted).then_some(()));
+        self.scene.until(&format!("the first node and the whole pass as {wanted:?}"), is_so).await
+    }
+
     /// Waits until every machine is of the new version and none carries a mark.
     async fn rolled(&self) -> anyhow::Result<Vec<DynamicObject>> {
         let is_so = async || {
@@ -259,6 +268,10 @@ fn the_holder_goes_last_and_no_machine_before_its_successor_is_proven() {
         // The address moves while the first of them is on its way: the marks follow, and people are told how to let it go.
         let first = bench.next_to_go(&[]).await?;
         ensure!(first != *names[0], "the holder goes first");
+        // A new machine beside all of the old ones is not enough for anybody.
+        let gates = Gates::of(&bench).await?;
+        let (passed, said) = gates.pass().await?;
+        ensure!(passed == [false, false], "{said}");
         let line = format!("kubectl annotate machines.cluster.x-k8s.io {first} -n {NAME} {BRAKE}-");
         bench.scene.why_says(NAME, &[&first, "is kept by", "kube-vip on node"]).await?;
         let advice = bench.scene.why(NAME).await?["advice"].to_string();
@@ -278,6 +291,8 @@ fn the_holder_goes_last_and_no_machine_before_its_successor_is_proven() {
 
         let second = bench.next_to_go(std::slice::from_ref(&first)).await?;
         assert_eq!(&second, names[0]);
+        // One is gone and its successor is proven: the first node is there, the whole is not.
+        bench.gates_pass(&gates, [true, false]).await?;
         bench.run_kube_vip(NEW).await?;
 
         // What stands in for the holder is not proven; when that takes too long, nothing is kept for it any more.
@@ -286,6 +301,7 @@ fn the_holder_goes_last_and_no_machine_before_its_successor_is_proven() {
         let impatient = format!("{POLICY}{IMPATIENT}");
         bench.scene.repository.push("Do not wait", &[("stepgate.yaml", &impatient)])?;
         let new = bench.rolled().await?;
+        bench.gates_pass(&gates, [true, true]).await?;
         bench.scene.why_says(NAME, &["kube-vip on node"]).await?;
         bench.scene.repository.push("Wait", &[("stepgate.yaml", POLICY)])?;
         bench.run_kube_vip(NEW).await?;

@@ -23,6 +23,7 @@ const FOLDER: &str = "/etc/kubernetes/manifests";
 /// kubeadm of the release: it writes manifests, and says SUCCESS whatever comes of it.
 const KUBEADM: &str = r#"#!/bin/sh
 [ "$1" = version ] && echo v1.36.4 && exit 0
+[ "$1 $2" = "config images" ] && grep -q '"kubernetesVersion": "v1.36.4"' @ROOT@$5 && echo registry.test/kube-apiserver:v1.36.4 && exit 0
 cd @ROOT@/etc/kubernetes/manifests || exit 1
 for f in kube-[acs]*.yaml; do sed s/v1.35.4/v1.36.4/ $f >.$f && mv .$f $f; done
 echo SUCCESS
@@ -35,9 +36,16 @@ for last; do :; done
 case "$3 $4" in
   "tasks list") echo TASK PID STATUS
     for f in $root/etc/kubernetes/manifests/*.yaml; do i=$(sed -n 's/.*image: //p' $f); echo "${i##*/} 1 RUNNING"; done ;;
-  "tasks exec") echo "$@" >>$root/run/executed; mkdir -p $(dirname $root$last); echo data >$root$last ;;
+  "tasks exec") echo "$@" >>$root/run/executed
+    case "$*" in
+      *"endpoint status --cluster"*) cat $root/run/etcd-cluster; exit ;;
+      *"endpoint status"*) cat $root/run/etcd-own; exit ;;
+      *move-leader*) exit ;;
+    esac
+    mkdir -p $(dirname $root$last); echo data >$root$last ;;
   "images list") cat $root/run/images 2>/dev/null || true ;;
-  "images pull") echo $last >>$root/run/images ;;
+  "images pull") [ ! -e $root/run/no-registry ] || { echo no such host >&2; exit 1; }
+    echo $last manifest $(cat $root/run/digest 2>/dev/null) >>$root/run/images ;;
 esac
 "#;
 
@@ -128,7 +136,7 @@ async fn report(client: &Client, root: &Path, node: &str, crashing: &(String, St
         "nodeInfo": {"kubeletVersion": version, "bootID": boot.trim()},
     }});
     Api::<Node>::all(client.clone()).patch_status(node, &PatchParams::default(), &Patch::Merge(status)).await?;
-    for name in PODS.into_iter().chain(["etcd"]) {
+    for name in PODS.into_iter().chain(["etcd", "kube-vip"]) {
         let Ok(manifest) = fs::read_to_string(root.join(format!("etc/kubernetes/manifests/{name}.yaml"))) else {
             continue;
         };

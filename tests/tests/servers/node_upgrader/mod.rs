@@ -1,6 +1,5 @@
 //! The program on a node against a real API server: drain, proof, and the way back.
 
-use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use kubelet::StaticPods;
 use machine::{Machine, told};
 use release::{NEW, OLD, Release};
 
+mod images;
 mod kubelet;
 #[path = "../../../../reconciler/node/tests/upgrade/machine.rs"]
 #[allow(dead_code, reason = "the program's own tests use all of it")]
@@ -29,6 +29,8 @@ const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 const PROGRAM: &str = env!("CARGO_BIN_EXE_stepgate-node-in-tests");
 
 const NODE: &str = "cp1";
+
+const KUBE_VIP: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
 
 /// What the program is called with besides its step.
 struct Caller<'a> {
@@ -95,9 +97,15 @@ async fn is_cordoned(client: &Client) -> anyhow::Result<bool> {
     Ok(node.spec.and_then(|spec| spec.unschedulable).unwrap_or_default())
 }
 
-async fn copy(caller: &Caller<'_>, release: &Path, role: &str) -> anyhow::Result<String> {
-    let release = release.to_str().unwrap();
-    caller.succeeds(&["copy", "--from", release, "--role", role, "--node", NODE]).await
+async fn copy(caller: &Caller<'_>, release: &Release, role: &str) -> anyhow::Result<String> {
+    let files = release.files();
+    let [from, files] = [release.folder(), &files].map(|folder| folder.to_str().unwrap());
+    caller.succeeds(&["copy", "--from", from, "--files", files, "--role", role, "--node", NODE]).await
+}
+
+/// kube-vip's manifest.
+fn kube_vip(tag: &str) -> String {
+    format!("kind: Pod\nspec:\n  containers:\n  - name: kube-vip\n    image: registry.test/kube-vip:{tag}\n")
 }
 
 #[test]
@@ -127,7 +135,7 @@ fn drain_names_pod_and_budget_and_leaves_a_foreign_cordon() {
         let from = nodes_of_next.folder().to_str().unwrap();
         let why = ["the control plane goes to v1.37.0 before its workers"];
         caller_of_next.fails(&["copy", "--from", from, "--role", "worker", "--node", NODE], &why).await?;
-        copy(&caller, release.folder(), "worker").await?;
+        copy(&caller, &release, "worker").await?;
         caller.succeeds(&["containerd", "--target", NEW]).await?;
         caller.succeeds(&["cni-plugins", "--target", NEW]).await?;
 
@@ -178,6 +186,14 @@ fn drain_names_pod_and_budget_and_leaves_a_foreign_cordon() {
     });
 }
 
+/// What kubeadm writes down of a cluster.
+async fn kubeadm_config(client: &Client) -> anyhow::Result<()> {
+    let text = format!("apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: {OLD}\n");
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "kubeadm-config", "namespace": "kube-system"}, "data": {"ClusterConfiguration": text}});
+    apply(client, &[object]).await
+}
+
 /// Everything of the machine is as before the upgrade, and Pods may come.
 async fn ensure_is_undone(machine: &Machine, client: &Client) -> anyhow::Result<()> {
     for pod in kubelet::PODS {
@@ -204,22 +220,24 @@ fn control_plane_is_undone_twice_and_then_upgraded() {
         let machine = Machine::new();
         let mut release = Release::new(NEW);
         kubelet::write_static_pods(&machine, &mut release);
+        kubeadm_config(&client).await?;
         let image = format!("registry.test/kube-apiserver:{NEW}");
-        release.change(|manifest| manifest["images"] = json!([{"reference": image}]));
         // This kubelet tells its version, and does not stay up.
         let whole = std::fs::read(release.place("/usr/bin/kubelet"))?;
         release.replace("/usr/bin/kubelet", format!("#!/bin/sh\necho Kubernetes {NEW}\n# breaks\n").as_bytes());
         let reports = StaticPods::run(&client, machine.root(), NODE);
         let caller = Caller { machine: &machine, kubeconfig: server.kubeconfig() };
         let vip = machine.place("/etc/kubernetes/manifests/kube-vip.yaml");
-        machine::write(&vip, "spec: {containers: [{image: registry.test/kube-vip:1}]}\n", 0o600);
+        machine::write(&vip, &kube_vip("v1"), 0o600);
+        let mirror = release::mirror(NEW);
+        release.write_files(&[(KUBE_VIP, &kube_vip("v2"), "0600"), (release::MIRROR, &mirror, "0644")]);
         let step = |name: &'static str| [name, "--target", NEW];
         let limited = |name: &'static str| [name, "--target", NEW, "--time-limit", "6"];
 
         reports.settled().await;
-        let said = copy(&caller, release.folder(), "first-control-plane").await?;
-        ensure!(said.contains("1 images copied, etcd saved to /var/lib/stepgate/node/etcd-snapshot.db"), "{said}");
-        ensure!(machine.read("/run/images").trim() == image, "{}", machine.read("/run/images"));
+        let said = copy(&caller, &release, "first-control-plane").await?;
+        ensure!(said.contains("2 images copied, etcd saved to /var/lib/stepgate/node/etcd-snapshot.db"), "{said}");
+        ensure!(machine.read("/run/images").starts_with(&image), "{}", machine.read("/run/images"));
         let executed = machine.read("/run/executed");
         ensure!(executed.contains("etcd:3.6.6-0 etcdctl --endpoints=https://127.0.0.1:2379"), "{executed}");
         ensure!(machine.read("/var/lib/stepgate/node/etcd-snapshot.db") == "data\n", "the snapshot is another file");
@@ -229,9 +247,20 @@ fn control_plane_is_undone_twice_and_then_upgraded() {
         caller.succeeds(&["drain", "--target", NEW, "--leave-virtual-address"]).await?;
         ensure!(!vip.exists() && is_cordoned(&client).await?, "kube-vip did not leave, or Pods may come");
 
+        // Its member of etcd leads: another one does before kubeadm touches it.
+        let member = |name: &str, id: u64, version: &str| {
+            let status = json!({"header": {"member_id": id}, "version": version, "leader": 26});
+            json!({"Endpoint": format!("https://{name}:2379"), "Status": status})
+        };
+        let [own, second, third] = [member("a", 26, "3.6.6"), member("b", 27, "3.6.6"), member("c", 28, "3.6.8")];
+        machine::write(&machine.place("/run/etcd-own"), &json!([own]).to_string(), 0o600);
+        machine::write(&machine.place("/run/etcd-cluster"), &json!([second, third, own]).to_string(), 0o600);
+
         // kubeadm says SUCCESS, and the controller-manager does not stay up.
         reports.crash("kube-controller-manager", NEW);
         caller.fails(&limited("kubeadm"), &["kube-controller-manager is not ready (CrashLoopBackOff)"]).await?;
+        let executed = machine.read("/run/executed");
+        ensure!(executed.contains("healthcheck-client.key move-leader 1c"), "{executed}");
         caller.fails(&step("kubelet"), &["kubelet comes after kubeadm"]).await?;
         // etcd does not go back over a minor version: the node stays cordoned, and that is said.
         kubelet::write_static_pod(&machine, "etcd", "3.7.0-0");
@@ -244,14 +273,15 @@ fn control_plane_is_undone_twice_and_then_upgraded() {
         kubelet::write_static_pod(&machine, "etcd", "3.6.8-0");
         caller.succeeds(&["rollback", "--target", NEW, "--anew"]).await?;
         ensure_is_undone(&machine, &client).await?;
-        ensure!(vip.exists(), "kube-vip did not come back");
+        ensure!(machine.read(KUBE_VIP) == kube_vip("v1"), "kube-vip did not come back as it was");
+        ensure!(machine.read(release::MIRROR) == release::mirror(OLD), "the mirror was not put back");
         ensure!(machine.restarts() == ["containerd", "kubelet", "containerd"], "{:?}", machine.restarts());
         caller.fails(&step("containerd"), &["is being rolled back, or was"]).await?;
 
         // From the start: the control plane is healthy now, and kubelet breaks.
         reports.recover();
         reports.settled().await;
-        copy(&caller, release.folder(), "first-control-plane").await?;
+        copy(&caller, &release, "first-control-plane").await?;
         for name in ["containerd", "cni-plugins", "drain", "kubeadm"] {
             caller.succeeds(&step(name)).await?;
         }
@@ -259,11 +289,27 @@ fn control_plane_is_undone_twice_and_then_upgraded() {
         caller.succeeds(&step("rollback")).await?;
         ensure_is_undone(&machine, &client).await?;
 
+        // The node is proven, and its new kube-vip does not run: the old one is there again.
         release.replace("/usr/bin/kubelet", &whole);
+        reports.settled().await;
+        copy(&caller, &release, "first-control-plane").await?;
+        for name in ["containerd", "cni-plugins", "drain", "kubeadm", "kubelet", "verify"] {
+            caller.succeeds(&step(name)).await?;
+        }
+        ensure!(machine.read(KUBE_VIP) == kube_vip("v1"), "kube-vip was replaced before the proof");
+        ensure!(machine.read(release::MIRROR) == release::mirror(NEW), "the mirror was not written");
+        reports.crash("kube-vip", "v2");
+        caller.fails(&limited("uncordon"), &["kube-vip is not ready (CrashLoopBackOff)"]).await?;
+        ensure!(is_cordoned(&client).await?, "Pods may come to a node without kube-vip");
+        reports.recover();
+        caller.succeeds(&step("rollback")).await?;
+        ensure_is_undone(&machine, &client).await?;
+        ensure!(machine.read(KUBE_VIP) == kube_vip("v1"), "kube-vip was not put back");
+
         reports.settled().await;
         for _ in 0..2 {
             // The second time everything is called again, and nothing comes of it.
-            copy(&caller, release.folder(), "first-control-plane").await?;
+            copy(&caller, &release, "first-control-plane").await?;
             for name in ["containerd", "cni-plugins", "drain", "kubeadm", "kubelet", "verify", "uncordon"] {
                 caller.succeeds(&step(name)).await?;
             }
@@ -271,6 +317,7 @@ fn control_plane_is_undone_twice_and_then_upgraded() {
         }
         let node = Api::<Node>::all(client.clone()).get(NODE).await?;
         ensure!(node.status.unwrap().node_info.unwrap().kubelet_version == NEW, "the Node is not at {NEW}");
+        ensure!(machine.read(KUBE_VIP) == kube_vip("v2"), "kube-vip is the old one");
         ensure!(machine.journal().is_complete(), "{}", told(&machine.run(&["status"])));
         let configuration = machine.read("/var/lib/stepgate/node/upgrade.yaml");
         ensure!(configuration.contains("addon/coredns"), "CoreDNS is not left alone: {configuration}");

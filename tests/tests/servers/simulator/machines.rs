@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use rollout::{ControlPlaneExpectation, Expectation, KubeletVersions, MachineOrderRules, WorkersExpectation};
 use serde_json::{Value, json};
-use simulator::{ClusterShape, DesiredMachines, DesiredObject, Etcd, WorkerGroup};
+use simulator::{ClusterShape, DesiredMachines, DesiredObject, Etcd, MachineStrategy, WorkerGroup};
 use tests::servers::manifests::{kind, kind_in, list, set};
 use tests::servers::{ApiServer, ClusterApi, Programs};
 
@@ -33,6 +33,7 @@ pub fn objects(scenario: &Scenario, version: u32) -> Vec<DesiredObject> {
         replicas,
         version: version.to_owned(),
         template: format!("{name}-{startup}"),
+        bootstrap_template: None,
     };
     let control_plane = |replicas, version: &str| DesiredObject::ControlPlane {
         machines: machines(&scenario.name, replicas, version, STARTUP[0]),
@@ -64,6 +65,7 @@ pub fn shape(scenario: &Scenario) -> Option<ClusterShape> {
         control_plane_replicas: 0,
         worker_groups: Vec::new(),
         etcd: Etcd::Stacked,
+        strategy: MachineStrategy::Rolling,
     };
     for object in objects(scenario, 1) {
         match object {
@@ -132,12 +134,18 @@ pub async fn delete_one(client: &Client, scenario: &Scenario) -> anyhow::Result<
 /// Cluster API, and what its provider of machines in memory comes with.
 pub struct MachineProvider {
     provided: Vec<Value>,
-    _managers: ClusterApi,
+    pub managers: ClusterApi,
 }
 
 impl MachineProvider {
     pub async fn start(programs: &Programs, server: &ApiServer) -> anyhow::Result<Self> {
-        Ok(Self { provided: provided(programs)?, _managers: ClusterApi::start(programs, server).await? })
+        Ok(Self { provided: provided(programs)?, managers: ClusterApi::start(programs, server).await? })
+    }
+
+    /// With the gate of in-place updates open.
+    pub async fn start_with_in_place_updates(programs: &Programs, server: &ApiServer) -> anyhow::Result<Self> {
+        let managers = ClusterApi::start_with_in_place_updates(programs, server).await?;
+        Ok(Self { provided: provided(programs)?, managers })
     }
 
     /// The objects that Flux applies for machines of this cluster; none for anything else.

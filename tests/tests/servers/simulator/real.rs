@@ -1,9 +1,10 @@
 //! Scenarios played on an API server with its controllers, and on Flux. Pods alone are fake, and what answers for webhooks in them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use cluster::{Cluster as _, Freshness, ObserveRequest};
 use domain::CommitId;
@@ -55,6 +56,8 @@ struct Played<'a> {
     scenario: &'a Scenario,
     cluster: KubernetesCluster,
     expected: Vec<Expected>,
+    /// Whether the simulator was asked for many more runs.
+    is_sure: bool,
     judge: Judge,
     said: String,
     /// The commit that Flux has come to.
@@ -67,6 +70,21 @@ impl Played<'_> {
     /// Whether the gate says what the simulated one says in the end of a step, and nothing is to come.
     fn is_settled(&self, number: usize) -> bool {
         self.expected[number].ends.contains(&self.said) && (self.followed.is_none() || self.attempted == self.followed)
+    }
+
+    /// Why the gate cannot say what it has said since the step began; none where it can.
+    fn contradiction(&mut self, step: Step, number: usize) -> Option<String> {
+        let found = self.expected[number].contradiction(&self.judge.course)?;
+        if !std::mem::replace(&mut self.is_sure, true) {
+            println!("{} after {step:?}: {found}; the simulator is asked for more runs", self.scenario.name);
+            simulated::add_more(&mut self.expected, self.scenario);
+        }
+        let contradiction = self.expected[number].contradiction(&self.judge.course)?;
+        let courses: BTreeSet<&Vec<String>> = self.expected[number].courses.iter().collect();
+        Some(format!(
+            "{} after {step:?}: {contradiction}\n  real:      {:?}, now {}\n  simulated: {courses:?}",
+            self.scenario.name, self.judge.course, self.said
+        ))
     }
 }
 
@@ -112,6 +130,7 @@ impl Stand {
                 scenario,
                 cluster: self.cluster(scenario),
                 expected: simulated::expected(scenario),
+                is_sure: false,
                 judge: Judge::new(nothing(), Vec::new(), now),
                 said: String::new(),
                 attempted: None,
@@ -170,24 +189,19 @@ impl Stand {
     /// Reads until every gate has said what the simulator's said in the end, and what it said before as well.
     async fn settle(&self, step: Step, number: usize, played: &mut [Played<'_>]) -> anyhow::Result<()> {
         let mut open: Vec<&mut Played<'_>> = played.iter_mut().collect();
-        let all_settled = async || {
+        // A contradiction ends the wait, and is told without what the other gates are waiting for.
+        let settled_or_contradiction = async || {
             let readings: Vec<_> = open.iter_mut().map(|played| self.read(played)).collect();
             stream::iter(readings).buffer_unordered(CONCURRENT).collect::<Vec<()>>().await;
-            for played in &open {
-                let (seen, expected) = (&played.judge.course, &played.expected[number]);
-                if let Some(contradiction) = expected.contradiction(seen) {
-                    let (name, said) = (&played.scenario.name, &played.said);
-                    bail!(
-                        "{name} after {step:?}: {contradiction}\n  real:      {seen:?}, now {said}\n  simulated: {:?}",
-                        expected.courses
-                    );
-                }
+            if let Some(contradiction) = open.iter_mut().find_map(|played| played.contradiction(step, number)) {
+                return Ok(Some(Err(contradiction)));
             }
             open.retain(|played| !played.is_settled(number));
-            Ok(open.is_empty().then_some(()))
+            Ok(open.is_empty().then_some(Ok(())))
         };
-        let waited = until_within(&format!("all gates are settled after {step:?}"), LONG_PATIENCE, all_settled).await;
-        waited.with_context(|| {
+        let what = format!("all gates are settled after {step:?}");
+        let waited = until_within(&what, LONG_PATIENCE, settled_or_contradiction).await;
+        let outcome = waited.with_context(|| {
             let left = open.iter().map(|played| {
                 format!(
                     "{}, Flux at {:?}\n  real:      {}\n  simulated: {:?}",
@@ -195,7 +209,8 @@ impl Stand {
                 )
             });
             format!("these differ:\n{}", left.collect::<Vec<_>>().join("\n"))
-        })
+        })?;
+        outcome.map_err(anyhow::Error::msg)
     }
 
     async fn read(&self, played: &mut Played<'_>) {
