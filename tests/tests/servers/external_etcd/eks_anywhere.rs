@@ -35,6 +35,9 @@ spec:
   - {kubeVersion: \"1.35\", endOfStandardSupport: \"2099-01-31\"}
 ";
 
+/// Images of etcd's machines, and the minor of Kubernetes that each is tagged for.
+const IMAGES: [(&str, &str); 3] = [(OLD.1, "1.34"), (BROKEN, "1.34"), (NEW.1, "1.35")];
+
 /// The kinds that the specification consists of.
 const KINDS: [(&str, &str); 3] = [
     ("Cluster", "clusters"),
@@ -90,7 +93,11 @@ async fn turn(client: &Client) -> anyhow::Result<()> {
     let image = machines.iter().find(|config| config.metadata.name.as_deref() == Some("shop-etcd"));
     let image = image.and_then(|config| text(config, "/spec/template")).context("no image")?;
     let template = image.rsplit('/').next().context("no image")?;
-    let version = format!("v{}.0", text(&cluster, "/spec/kubernetesVersion").context("no version")?);
+    let minor = text(&cluster, "/spec/kubernetesVersion").context("no version")?;
+    // Flux applies object by object: an image that is not tagged for the version is refused, as
+    // EKS Anywhere's validation of vSphere's templates does.
+    ensure!(IMAGES.contains(&(template, minor)), "{template} is no image for {minor}");
+    let version = format!("v{minor}.0");
     let observed = cluster.metadata.generation;
     let status = async |fields: Value| {
         let patch = Patch::Merge(json!({"status": fields}));
