@@ -8,7 +8,7 @@ use domain::{ClusterName, CommitId, RolloutId};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Message, Outgoing};
+use crate::message::{Message, Outgoing, Route};
 use crate::sinks::Shown;
 use rollout::Announcement;
 
@@ -133,10 +133,10 @@ impl Journal {
         while self.names.len() > MOST_NAMES {
             self.names.pop_front();
         }
-        for (sink, text) in outgoing.routes {
+        for Route { to: sink, text, spans } in outgoing.routes {
             let queue = self.queues.entry(sink.clone()).or_default();
             let (announcement, object) = (outgoing.announcement.clone(), outgoing.object.clone());
-            queue.push_back(Message { announcement, object, text });
+            queue.push_back(Message { announcement, object, text, spans });
             if queue.len() > MOST_QUEUED {
                 // The first one is on its way, perhaps.
                 queue.remove(usize::from(in_flight.contains(&sink)));

@@ -20,7 +20,7 @@ mod sinks;
 
 pub use error::NotifyError;
 pub use journal::Journal;
-pub use message::{FluxObject, Message, Outgoing};
+pub use message::{FluxObject, Message, Outgoing, Route};
 pub use notifier::{Happened, Notifier};
 pub use settings::{SinkName, Sinks};
 pub use silencer::Silencer;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plain::{bounded, plain};
 use policy::AnnouncementKind;
-use rollout::Announcement;
+use rollout::{Announcement, Spans};
 
 /// The most characters of one line that is told.
 const LONGEST_LINE: usize = 1000;
@@ -33,8 +33,21 @@ pub struct Outgoing {
     pub announcement: Announcement,
     /// The object of Flux that it is about.
     pub object: FluxObject,
-    /// The sinks by name, each with the text of a template where the policy has one.
-    pub routes: Vec<(String, Option<String>)>,
+    /// Who tells it.
+    pub routes: Vec<Route>,
+    /// The spans that end with it, for every sink that takes traces.
+    pub spans: Option<Spans>,
+}
+
+/// A sink that an announcement goes to.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Its name.
+    pub to: String,
+    /// The text of a template; none where the words are our own.
+    pub text: Option<String>,
+    /// The spans that it takes; none where it tells people.
+    pub spans: Option<Spans>,
 }
 
 /// What one sink is to tell.
@@ -48,6 +61,9 @@ pub struct Message {
     /// The text of a template; none where the words are our own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The spans that end with it; none where the sink tells people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spans: Option<Spans>,
 }
 
 impl Message {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::delivery::{Delivery, rest_after};
 use crate::error::NotifyError;
 use crate::journal::Journal;
-use crate::message::Outgoing;
+use crate::message::{Outgoing, Route};
 use crate::settings::Sinks;
 
 /// The largest journal, in bytes.
@@ -106,7 +106,8 @@ impl Notifier {
     pub fn note(&mut self, happened: Happened, now: Timestamp) {
         let Happened { head, mut told, mut standing } = happened;
         for outgoing in told.iter_mut().chain(standing.values_mut().flatten()) {
-            outgoing.routes.retain(|(sink, _)| self.is_known(sink));
+            outgoing.routes.retain(|route| self.is_known(&route.to));
+            self.route_spans(outgoing);
         }
         let in_flight = self.states.iter().filter(|(_, state)| state.in_flight).map(|(name, _)| name.clone()).collect();
         let noted = self.journal.note(head.as_ref(), told, standing, &in_flight, now);
@@ -139,6 +140,15 @@ impl Notifier {
                 () = until(next) => {}
             }
         }
+    }
+
+    /// Hands spans to every sink that takes them, and nothing else to these. Which rollouts are traced
+    /// is up to whoever runs this, so no route of the policy has a say.
+    fn route_spans(&self, outgoing: &mut Outgoing) {
+        outgoing.routes.retain(|route| self.sinks.get(&route.to).is_none_or(|sink| !sink.takes_spans()));
+        let Some(spans) = &outgoing.spans else { return };
+        let route = |sink: &str| Route { to: sink.to_owned(), text: None, spans: Some(spans.clone()) };
+        outgoing.routes.extend(self.sinks.traced().map(route));
     }
 
     fn is_known(&mut self, sink: &str) -> bool {

@@ -16,6 +16,8 @@ use crate::sinks::alertmanager::Alertmanager;
 use crate::sinks::flux::Flux;
 use crate::sinks::http::Http;
 use crate::sinks::mail::{MailSink, WrittenMail};
+#[cfg(feature = "traces")]
+use crate::sinks::otlp::Otlp;
 use crate::sinks::slack::{Slack, SlackWay};
 use crate::sinks::teams::Teams;
 use crate::sinks::webhook::Webhook;
@@ -70,6 +72,10 @@ enum Written {
         stages: BTreeMap<String, Vec<String>>,
     },
     Mail(WrittenMail),
+    Otlp {
+        address: String,
+        headers_file: Option<PathBuf>,
+    },
 }
 
 fn cluster() -> String {
@@ -113,6 +119,11 @@ impl Sinks {
     /// The sink of this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<Sink>> {
         self.sinks.get(name)
+    }
+
+    /// The names of those that take spans.
+    pub(crate) fn traced(&self) -> impl Iterator<Item = &str> {
+        self.sinks.iter().filter(|(_, sink)| sink.takes_spans()).map(|(name, _)| name.as_str())
     }
 
     /// Those that silence alerts, by name.
@@ -162,6 +173,17 @@ fn sink(folder: &Path, written: Written, http: &Arc<Http>) -> Result<Read, Strin
             Sink::Teams(Teams { http: Arc::clone(http), address: Address::Secret(secret(address_file)) })
         }
         Written::Mail(written) => Sink::Mail(MailSink::of(written, |file| folder.join(file))?),
+        #[cfg(feature = "traces")]
+        Written::Otlp { address, headers_file } => {
+            // Collectors inside of a cluster have neither; headers are sent to nobody without TLS.
+            let address = if headers_file.is_some() { secure(&address)? } else { parsed(&address)? };
+            Sink::Otlp(Otlp { http: Arc::clone(http), address, headers: headers_file.map(secret) })
+        }
+        #[cfg(not(feature = "traces"))]
+        Written::Otlp { address, headers_file } => {
+            let _ = (address, headers_file);
+            return Err("this program was built without the feature `traces`".to_owned());
+        }
         // Flux serves it inside of the cluster alone, and without TLS.
         Written::Flux { address } => Sink::Flux(Flux { http: Arc::clone(http), address: parsed(&address)? }),
     }))
@@ -280,10 +302,11 @@ mod tests {
             ("chat.yaml", "{kind: slack, tokenFile: token, channel: C1}"),
             ("team.yaml", "{kind: teams, addressFile: team.address}"),
             ("mail.yaml", "{kind: mail, server: 'smtp.example.com:587', from: s@example.com, to: [o@example.com]}"),
+            ("spans.yaml", "{kind: otlp, address: 'http://collector.observability:4318/v1/traces'}"),
             ("flux.yaml", "{kind: flux, address: http://notification-controller.flux-system.svc.cluster.local./}"),
         ]);
         let names: Vec<String> = sinks.unwrap().names().map(|name| name.to_string()).collect();
-        assert_eq!(names, ["chat", "flux", "mail", "ops", "team"]);
+        assert_eq!(names, ["chat", "flux", "mail", "ops", "spans", "team"]);
     }
 
     #[test]
@@ -303,6 +326,7 @@ mod tests {
             ("{kind: alertmanager, address: 'http://a:9093', stages: {workers: []}}", "nothing is silenced"),
             ("{kind: alertmanager, address: 'http://a:9093', stages: {nodes: [A]}}", "is not a valid stage"),
             ("{kind: alertmanager, address: 'http://a:9093', tokenFile: t, stages: {workers: [A]}}", "https://"),
+            ("{kind: otlp, address: 'http://h:4318/v1/traces', headersFile: h}", "must begin with https://"),
             ("kind: teams\naddress: https://h\n", "unknown field `address`"),
         ] {
             let error = read(&[("ops.yaml", text)]).unwrap_err().to_string();

@@ -34,6 +34,7 @@ mod stage;
 mod step;
 mod tanzu_phase;
 mod tanzu_standing;
+mod trace;
 mod verdict;
 mod way_back;
 mod world;
@@ -94,6 +95,7 @@ pub use step::{
 };
 pub use tanzu_phase::TanzuPhase;
 pub use tanzu_standing::{AddonStanding, TanzuStanding, tanzu_standing};
+pub use trace::{Span, Spans, spans};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use way_back::WayBack;
 pub use world::{ForeignChange, Pause, Prerequisite, World};

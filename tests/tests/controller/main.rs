@@ -25,3 +25,4 @@ mod ssh;
 mod stopped;
 mod targets;
 mod together;
+mod traced;

@@ -4,6 +4,8 @@ pub(crate) mod alertmanager;
 pub(crate) mod flux;
 pub(crate) mod http;
 pub(crate) mod mail;
+#[cfg(feature = "traces")]
+pub(crate) mod otlp;
 pub(crate) mod slack;
 pub(crate) mod teams;
 pub(crate) mod webhook;
@@ -19,6 +21,8 @@ pub(crate) enum Sink {
     Teams(teams::Teams),
     Flux(flux::Flux),
     Mail(mail::MailSink),
+    #[cfg(feature = "traces")]
+    Otlp(otlp::Otlp),
 }
 
 impl Sink {
@@ -31,6 +35,17 @@ impl Sink {
             Self::Teams(sink) => sink.tell(message).await,
             Self::Flux(sink) => sink.tell(message).await,
             Self::Mail(sink) => sink.tell(message).await,
+            #[cfg(feature = "traces")]
+            Self::Otlp(sink) => sink.tell(message).await,
+        }
+    }
+
+    /// Whether it takes spans, and no announcement without any.
+    pub(crate) fn takes_spans(&self) -> bool {
+        match self {
+            Self::Webhook(_) | Self::Slack(_) | Self::Teams(_) | Self::Flux(_) | Self::Mail(_) => false,
+            #[cfg(feature = "traces")]
+            Self::Otlp(_) => true,
         }
     }
 }

@@ -17,6 +17,7 @@ const MOST_COMMITS: usize = 1000;
 /// An announcement, with the deploy branch when it came to be so.
 pub(super) struct Happening {
     pub(super) announcement: Announcement,
+    pub(super) ledger: Arc<Ledger>,
     pub(super) snapshot: GitSnapshot,
 }
 
@@ -43,7 +44,8 @@ pub(super) fn happenings(
             let Some(ledger) = ledger else { continue };
             let snapshot = || after.snapshot.clone();
             let told = announcements(known.as_deref(), &ledger, &commit).into_iter();
-            found.extend(told.map(|announcement| Happening { announcement, snapshot: snapshot() }));
+            let ledger = || Arc::clone(&ledger);
+            found.extend(told.map(|announcement| Happening { announcement, ledger: ledger(), snapshot: snapshot() }));
         }
         before = after;
     }

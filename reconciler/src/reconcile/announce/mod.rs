@@ -12,8 +12,8 @@ use std::sync::{Arc, PoisonError};
 
 use domain::{ClusterName, CommitId};
 use overlays::Fleet;
-use rollout::{Announcement, StageId};
-use stepgate_notify::{FluxObject, Happened, Outgoing};
+use rollout::{Announcement, Spans, StageId, spans};
+use stepgate_notify::{FluxObject, Happened, Outgoing, Route};
 
 use crate::reconcile::Controller;
 use crate::reconcile::main_loop::report::ReconcileReport;
@@ -65,19 +65,23 @@ impl Announcer {
     /// [`GitError`] when the deploy branch cannot be read.
     pub fn happened(&self, since: Option<&CommitId>, pass: &ReconcileReport) -> Result<Happened, GitError> {
         let Some(head) = self.repository.head(&self.layout.branch)? else { return Ok(Happened::default()) };
-        let routes = &self.fleet.policy.announce.routes;
-        let since = since.or(self.before.as_ref());
         let mut happened = Happened { head: Some(head.clone()), ..Happened::default() };
-        let Some(since) = since.filter(|_| !routes.is_empty()) else { return Ok(happened) };
-        for Happening { announcement, snapshot } in history::happenings(&self.repository, &self.layout, since, &head)? {
-            happened.told.extend(self.outgoing(announcement, &snapshot)?);
+        let Some(since) = since.or(self.before.as_ref()) else { return Ok(happened) };
+        for Happening { announcement, ledger, snapshot } in
+            history::happenings(&self.repository, &self.layout, since, &head)?
+        {
+            let ended = spans(&ledger, &announcement);
+            happened.told.extend(self.outgoing(announcement, ended, &snapshot)?);
+        }
+        if self.fleet.policy.announce.routes.is_empty() {
+            return Ok(happened);
         }
         let snapshot = self.repository.deploy_snapshot(&self.layout, &head)?;
         for cluster in &pass.clusters {
             let (Some(standing), Ok(name)) = (&cluster.standing, cluster.cluster.parse::<ClusterName>()) else {
                 continue;
             };
-            let outgoing = standing.iter().map(|announcement| self.outgoing(announcement.clone(), &snapshot));
+            let outgoing = standing.iter().map(|announcement| self.outgoing(announcement.clone(), None, &snapshot));
             let outgoing = outgoing.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
             happened.standing.insert(name, outgoing);
         }
@@ -102,22 +106,29 @@ impl Announcer {
         Ok(found)
     }
 
-    /// The announcement with those who tell it; none where nobody does.
-    fn outgoing(&self, announcement: Announcement, snapshot: &GitSnapshot) -> Result<Option<Outgoing>, GitError> {
+    /// The announcement with those who tell it and the spans that end with it; none where nobody tells
+    /// it and nothing ends.
+    fn outgoing(
+        &self,
+        announcement: Announcement,
+        spans: Option<Spans>,
+        snapshot: &GitSnapshot,
+    ) -> Result<Option<Outgoing>, GitError> {
         let stage = announcement.stage.as_ref().map(|stage| stage.name.to_string());
-        let mut routes: Vec<(String, Option<String>)> = Vec::new();
+        let mut routes: Vec<Route> = Vec::new();
         for route in self.fleet.policy.announcement_routes(announcement.cluster.as_str()) {
-            let is_told = routes.iter().any(|(to, _)| *to == route.to);
+            let is_told = routes.iter().any(|told| told.to == route.to);
             if !is_told && route.tells(announcement.kind, stage.as_deref()) {
                 let template = route.templates.get(&announcement.kind);
-                routes.push((route.to.clone(), template.map(|template| announcement.render(template))));
+                let text = template.map(|template| announcement.render(template));
+                routes.push(Route { to: route.to.clone(), text, spans: None });
             }
         }
-        if routes.is_empty() {
+        if routes.is_empty() && spans.is_none() {
             return Ok(None);
         }
         let object = self.object(&announcement, snapshot)?;
-        Ok(Some(Outgoing { announcement, object, routes }))
+        Ok(Some(Outgoing { announcement, object, routes, spans }))
     }
 
     /// The Kustomization that applies what is told of; the source of all of them where there is none.
