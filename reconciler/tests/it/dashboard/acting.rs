@@ -135,6 +135,19 @@ pub fn reverted() -> Fleet {
 }
 
 #[test]
+fn a_stage_that_was_taken_back_is_tried_again_by_the_form() {
+    let fleet = reverted();
+    let dashboard = acted_on(&fleet);
+    let head = fleet.head("deploy");
+    let form = format!("plan={}&reason=mended", plan(&dashboard, "retry"));
+    let answer = dashboard.post("/clusters/mgmt/actions/retry", &bearer(), &form);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_ne!(fleet.head("deploy"), head);
+    let ledger = fleet.text("deploy", "clusters/mgmt/rollout.yaml");
+    assert!(ledger.contains("retries:") && ledger.contains(&format!("by: {PERSON}")), "{ledger}");
+}
+
+#[test]
 fn an_action_that_cannot_be_has_no_button_and_says_why() {
     let fleet = Fleet::settled();
     let dashboard = acted_on(&fleet);
