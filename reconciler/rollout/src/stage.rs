@@ -62,9 +62,33 @@ pub enum StageName {
 )]
 pub struct InvalidStage(String);
 
+impl StageName {
+    /// The stages that a cluster has once each. Those of add-ons and worker groups are named by these.
+    pub const SINGLE: [Self; 16] = [
+        Self::Preflight,
+        Self::Backup,
+        Self::CertManager,
+        Self::Capi,
+        Self::EksA,
+        Self::Bundle,
+        Self::CiliumPreflight,
+        Self::Cilium,
+        Self::Flux,
+        Self::Etcd,
+        Self::Addons,
+        Self::ControlPlane,
+        Self::Templates,
+        Self::Fargate,
+        Self::Leftovers,
+        Self::Verify,
+    ];
+}
+
 impl fmt::Display for StageName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Addon(name) => write!(formatter, "addons/{name}"),
+            Self::Workers(group) => write!(formatter, "workers/{group}"),
             Self::Preflight => formatter.write_str("preflight"),
             Self::Backup => formatter.write_str("backup"),
             Self::CertManager => formatter.write_str("cert-manager"),
@@ -77,8 +101,6 @@ impl fmt::Display for StageName {
             Self::Etcd => formatter.write_str("etcd"),
             Self::Addons => formatter.write_str("addons"),
             Self::ControlPlane => formatter.write_str("control-plane"),
-            Self::Addon(name) => write!(formatter, "addons/{name}"),
-            Self::Workers(group) => write!(formatter, "workers/{group}"),
             Self::Templates => formatter.write_str("templates"),
             Self::Fargate => formatter.write_str("fargate"),
             Self::Leftovers => formatter.write_str("leftovers"),
@@ -91,30 +113,15 @@ impl FromStr for StageName {
     type Err = InvalidStage;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidStage(text.to_owned());
-        Ok(match text {
-            "preflight" => Self::Preflight,
-            "backup" => Self::Backup,
-            "cert-manager" => Self::CertManager,
-            "capi" => Self::Capi,
-            "eks-a" => Self::EksA,
-            "bundle" => Self::Bundle,
-            "cilium-preflight" => Self::CiliumPreflight,
-            "cilium" => Self::Cilium,
-            "flux" => Self::Flux,
-            "etcd" => Self::Etcd,
-            "addons" => Self::Addons,
-            "control-plane" => Self::ControlPlane,
-            "templates" => Self::Templates,
-            "fargate" => Self::Fargate,
-            "leftovers" => Self::Leftovers,
-            "verify" => Self::Verify,
-            _ => match text.split_once('/') {
-                Some(("addons", name)) => Self::Addon(name.parse().map_err(|_| invalid())?),
-                Some(("workers", group)) => Self::Workers(group.parse().map_err(|_| invalid())?),
-                _ => return Err(invalid()),
-            },
-        })
+        let invalid = |_| InvalidStage(text.to_owned());
+        match text.split_once('/') {
+            Some(("addons", name)) => Ok(Self::Addon(name.parse().map_err(invalid)?)),
+            Some(("workers", group)) => Ok(Self::Workers(group.parse().map_err(invalid)?)),
+            _ => {
+                let single = Self::SINGLE.into_iter().find(|stage| stage.to_string() == text);
+                single.ok_or_else(|| InvalidStage(text.to_owned()))
+            }
+        }
     }
 }
 

@@ -12,23 +12,7 @@ use crate::reconcile::cache::sources::FetchSources;
 use crate::reconcile::clusters::directory::ledger_path;
 use crate::reconcile::planner::{FleetReading, Planner};
 use planning::DeployedLedger;
-
-/// Stages that most clusters have.
-const STAGES: [&str; 13] = [
-    "preflight",
-    "backup",
-    "cert-manager",
-    "capi",
-    "eks-a",
-    "bundle",
-    "cilium-preflight",
-    "cilium",
-    "flux",
-    "etcd",
-    "addons",
-    "control-plane",
-    "verify",
-];
+use rollout::StageName;
 
 /// The clusters of the fleet.
 pub fn clusters() -> ArgValueCandidates {
@@ -64,7 +48,7 @@ pub fn rollouts() -> ArgValueCandidates {
 }
 
 fn stages_of(reading: &FleetReading) -> Vec<String> {
-    let mut stages: Vec<String> = STAGES.iter().map(ToString::to_string).collect();
+    let mut stages: Vec<String> = StageName::SINGLE.iter().map(ToString::to_string).collect();
     for cluster in &reading.fleet.clusters {
         for group in overlays::ordered_groups(&reading.fleet, cluster) {
             let stage = format!("workers/{group}");
