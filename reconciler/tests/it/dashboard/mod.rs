@@ -1,7 +1,6 @@
 //! The dashboard as a browser and a script see it.
 
 mod acting;
-mod browser;
 mod issuer;
 mod seen;
 mod server;

@@ -1,4 +1,8 @@
 //! A real Chromium, driven by WebDriver (W3C): chromedriver is a server on this machine, and its commands are JSON.
+//!
+//! Whatever goes wrong fails the test: every method panics where the browser or the page does not do what is asked.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::missing_panics_doc, reason = "only tests call this")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -18,11 +22,14 @@ const LONG: Duration = Duration::from_secs(300);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Keys without a character, as WebDriver writes them.
+/// The tabulator, as WebDriver writes it.
 pub const TAB: &str = "\u{e004}";
+
+/// The key that sends a form, likewise.
 pub const ENTER: &str = "\u{e007}";
 
 /// A browser with one window, until it is dropped.
+#[derive(Debug)]
 pub struct Browser {
     driver: Child,
     address: SocketAddr,
@@ -30,9 +37,13 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// None where there is no driver.
+    /// None, and a skipped test, where there is no driver.
+    #[must_use]
     pub fn start() -> Option<Self> {
-        let program = DRIVERS.into_iter().find(|program| Path::new(program).exists())?;
+        let Some(program) = DRIVERS.into_iter().find(|program| Path::new(program).exists()) else {
+            skip::missing("there is no browser with a driver (Debian: chromium-driver)");
+            return None;
+        };
         let mut driver = Command::new(program).arg("--port=0").stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains("started successfully on port")).unwrap();
@@ -84,16 +95,19 @@ impl Browser {
         self.post("/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
     }
 
+    /// Goes to an address and waits until the page is loaded.
     pub fn open(&self, url: &str) {
         self.post("/url", &json!({"url": url}));
     }
 
     /// What a script on the page gives back.
+    #[allow(clippy::must_use_candidate, reason = "scripts do things too")]
     pub fn script(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
     /// Asks the page until it says so.
+    #[allow(clippy::must_use_candidate, reason = "most only wait")]
     pub fn until(&self, script: &str) -> Duration {
         let begun = Instant::now();
         while self.script(script) != true {
@@ -104,6 +118,8 @@ impl Browser {
         begun.elapsed()
     }
 
+    /// The text that the page shows.
+    #[must_use]
     pub fn text(&self) -> String {
         self.script("return document.body.innerText").as_str().unwrap_or_default().to_owned()
     }
@@ -133,6 +149,7 @@ impl Browser {
     }
 
     /// The page as screen readers have it: role and name of each node.
+    #[must_use]
     pub fn accessible(&self) -> Vec<(String, String)> {
         self.devtools("Accessibility.enable", &json!({}));
         let tree = self.devtools("Accessibility.getFullAXTree", &json!({}));
@@ -148,6 +165,7 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
+    /// Whether pages that are opened from here on may run scripts.
     pub fn without_scripts(&self, without: bool) {
         self.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": without}));
     }
@@ -159,12 +177,14 @@ impl Browser {
     }
 
     /// The whole page as a picture.
+    #[must_use]
     pub fn picture(&self) -> Vec<u8> {
         let shot = self.devtools("Page.captureScreenshot", &json!({"format": "png", "captureBeyondViewport": true}));
         base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap()).unwrap()
     }
 
     /// What the browser complains of since it was asked last: a page that breaks its own policy is among it.
+    #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let log = self.post("/se/log", &json!({"type": "browser"}));
         let lines = log.as_array().unwrap().iter();
