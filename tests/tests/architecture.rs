@@ -55,7 +55,7 @@ fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-const OURS: [&str; 21] = [
+const OURS: [&str; 22] = [
     "approvals",
     "bundles",
     "cluster",

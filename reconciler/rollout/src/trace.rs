@@ -184,7 +184,8 @@ mod tests {
         let ledger = rolled_out();
         let told = told(&ledger);
         let all: Vec<&Span> = told.iter().flat_map(|told| &told.spans).collect();
-        let wholes: Vec<&str> = all.iter().map(|span| span.place.as_str()).filter(|place| place.split('/').count() < 3).collect();
+        let wholes: Vec<&str> =
+            all.iter().map(|span| span.place.as_str()).filter(|place| place.split('/').count() < 3).collect();
         assert_eq!(wholes, ["cert-manager/1", "capi/1", ""]);
         let root = all.last().unwrap();
         for span in &all {

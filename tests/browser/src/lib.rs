@@ -2,7 +2,13 @@
 //!
 //! Whatever goes wrong fails the test: every method panics where the browser or the page does not do what is asked.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::missing_panics_doc, reason = "only tests call this")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "only tests call this"
+)]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -52,9 +52,8 @@ fn every_rollout_is_one_trace_though_each_pass_is_a_process() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let collector: Arc<Mutex<Collector>> = Arc::default();
     let kept = Arc::clone(&collector);
-    let router = Router::new().fallback(async move |headers: HeaderMap, body: Bytes| {
-        kept.lock().unwrap().answer(&headers, &body)
-    });
+    let router = Router::new()
+        .fallback(async move |headers: HeaderMap, body: Bytes| kept.lock().unwrap().answer(&headers, &body));
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
     runtime.spawn(async move { axum::serve(listener, router).await });
@@ -96,7 +95,8 @@ fn every_rollout_is_one_trace_though_each_pass_is_a_process() {
     let of_stages: BTreeSet<_> = spans.values().map(named).collect();
     for cluster in CLUSTERS {
         let stages = fleet.stages(cluster);
-        let is_told = |stage: &String| traces.iter().any(|trace| of_stages.contains(&((*trace).clone(), stage.clone())));
+        let is_told =
+            |stage: &String| traces.iter().any(|trace| of_stages.contains(&((*trace).clone(), stage.clone())));
         assert!(stages.iter().filter(|stage| *stage != "verify").all(is_told), "{cluster}: {stages:?} {of_stages:?}");
     }
 }

@@ -37,7 +37,8 @@ fn a_pushed_change_is_approved_watched_and_taken_back_in_the_browser() {
         browser.tab_to("input[name=token]");
         browser.press(&format!("{TOKEN}{ENTER}"));
         browser.until("return location.pathname === '/'");
-        let waiting = format!("return document.querySelector('#cluster-{CLUSTER}').closest('tr').innerText.includes('waiting')");
+        let waiting =
+            format!("return document.querySelector('#cluster-{CLUSTER}').closest('tr').innerText.includes('waiting')");
         browser.until(&waiting);
         keep(&browser, "waiting")?;
         browser.open(&url(&format!("/clusters/{CLUSTER}")));
@@ -71,7 +72,8 @@ fn url(path: &str) -> String {
 fn with_dashboard(scene: &Scene) -> anyhow::Result<Process> {
     let token = scene.file("web-token");
     std::fs::write(&token, TOKEN)?;
-    let mut command = scene.stepgate(&["run", "--log-level", "info", "--web-listen", ADDRESS, "--web-token-person", PERSON]);
+    let mut command =
+        scene.stepgate(&["run", "--log-level", "info", "--web-listen", ADDRESS, "--web-token-person", PERSON]);
     command.arg("--web-token-file").arg(&token);
     Process::start(scene.folder.path(), "stepgate", command)
 }

@@ -66,10 +66,7 @@ fn read(file: &SecretFile) -> Result<HeaderMap, String> {
 }
 
 fn export(spans: &Spans) -> ExportTraceServiceRequest {
-    let resource = Resource {
-        attributes: vec![attribute("service.name", "stepgate")],
-        ..Resource::default()
-    };
+    let resource = Resource { attributes: vec![attribute("service.name", "stepgate")], ..Resource::default() };
     let scope = InstrumentationScope {
         name: "stepgate".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
