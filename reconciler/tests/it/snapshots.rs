@@ -54,7 +54,7 @@ fn verbs_about_a_fleet_that_is_done() {
         ("done-status", &["status"]),
         ("done-why", &["why", "mgmt"]),
         ("history", &["history", "mgmt"]),
-        ("events", &["events"]),
+        ("events", &["events", "mgmt"]),
         ("wait", &["wait", "mgmt"]),
         ("rollback-barred", &["rollback", "mgmt"]),
     ] {
