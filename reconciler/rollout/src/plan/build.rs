@@ -228,10 +228,11 @@ fn check_change(change: &ComponentChange, input: &PlanInput, block: &mut impl Fn
             let message = format!("{} {new}: other content under the same version", change.component);
             block("digest-drift", message, "find out who changed the published artifact before anything else");
         }
+        // Where EKS is asked to take a control plane back, the rule on that says what keeps it, and what helps.
         ChangeClass::Downgrade
             if !input.policy.allow_downgrade
                 && input.rollback.is_none()
-                && input.skew.minor_back != MinorBack::Open =>
+                && input.skew.minor_back == MinorBack::Never =>
         {
             let message = format!("{} would go from {old} down to {new}", change.component);
             block("downgrade", message, "set allowDowngrade for the cluster if that is meant");

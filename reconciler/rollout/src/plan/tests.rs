@@ -508,3 +508,17 @@ fn going_back_allows_lower_components_and_patches_and_no_lower_minor() {
     let forwards = plan(PlanInput { skew: skew("v1.33.2", "v1.33.1"), ..input(lower()) });
     assert_eq!(codes(&forwards), ["cluster-api-minor-step", "downgrade", "kubernetes-never-down"]);
 }
+
+#[test]
+fn a_push_that_goes_back_a_minor_of_eks_is_told_what_keeps_it_and_nothing_else() {
+    let pushed = |minor_back| {
+        let changes = vec![change("kubernetes", ChangeClass::Downgrade, "1.32", "1.31")];
+        let control_plane = StageInput { changes, ..stage("control-plane", "2", "1") };
+        let skew = SkewFacts { control_plane: Some(step("1.32", "1.31")), minor_back, ..SkewFacts::default() };
+        plan(PlanInput { skew, ..input(vec![control_plane]) })
+    };
+    assert_eq!(codes(&pushed(MinorBack::Open)), [""; 0]);
+    let closed = MinorBack::Closed { reason: "seven days are over".into(), help: "stay at 1.32".into() };
+    assert_eq!(codes(&pushed(closed)), ["kubernetes-never-down"]);
+    assert_eq!(codes(&pushed(MinorBack::Never)), ["downgrade", "kubernetes-never-down"]);
+}
