@@ -96,7 +96,16 @@ impl Memory {
 struct KnownView {
     key: ViewKey,
     view: Arc<ClusterView>,
+    /// When time alone makes its plans others: EKS takes the control plane back no more.
+    until: Option<Timestamp>,
     _charge: Arc<Charge>,
+}
+
+impl KnownView {
+    /// Whether its plans are still what they were when it was made.
+    fn holds(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
 }
 
 /// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.

@@ -317,7 +317,8 @@ fn additions(files: &Files) -> BTreeMap<String, Option<Vec<u8>>> {
     files.iter().map(|(path, bytes)| (path.clone(), Some(bytes.clone()))).collect()
 }
 
-fn commit(
+/// A person's commit on any branch; none removes a file.
+pub fn commit(
     repository: &Repository,
     branch: &BranchName,
     files: &BTreeMap<String, Option<Vec<u8>>>,

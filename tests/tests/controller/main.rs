@@ -25,4 +25,4 @@ mod ssh;
 mod stopped;
 mod targets;
 mod together;
-mod traced;
+mod way_back;

@@ -78,7 +78,8 @@ impl Controller {
         let is_alone = !asks_people(view)
             && !may_be_retried(view)
             && view.directory.ledger().is_none_or(|ledger| ledger.approvals.is_empty());
-        let decided_at = self.memory(cluster).view.map(|known| known.key)?;
+        let known = self.memory(cluster).view?;
+        let decided_at = known.key;
         let is_from_here =
             decided_at.source == *reading.source_commit() && decided_at.deploy.as_ref() == reading.deploy_head();
         (waits && is_alone && is_from_here).then(|| {
@@ -86,7 +87,7 @@ impl Controller {
                 source: decided_at.source,
                 deploy: decided_at.deploy,
                 standings,
-                until: work.pass.next,
+                until: work.pass.next.into_iter().chain(known.until).min(),
                 work: work.clone(),
             })
         })

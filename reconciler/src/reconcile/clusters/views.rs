@@ -9,6 +9,7 @@ use overlays::{ClusterSpec, Management};
 
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError};
 use crate::reconcile::{Controller, Eksa, KnownView, StateKey, ViewKey};
+use planning::eks_way_back;
 use planning::progress::ClusterProgress;
 
 impl Controller {
@@ -59,9 +60,11 @@ impl Controller {
 
     /// Whether nothing has to be rendered for a cluster in that state.
     fn knows(&self, cluster: &ClusterName, state: Option<&StateKey>) -> bool {
+        let now = self.clock.now();
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.get(cluster).is_some_and(|memory| {
-            let view = memory.view.as_ref().map(|known| &known.key.state);
+            let known = memory.view.as_ref().filter(|known| known.holds(now));
+            let view = known.map(|known| &known.key.state);
             state.is_some() && (view == state || memory.done.as_ref() == state)
         })
     }
@@ -72,6 +75,8 @@ impl Controller {
         reading: &FleetReading,
         cluster: &ClusterSpec,
     ) -> Result<Arc<ClusterView>, PlanError> {
+        // Of before the view is made, so that one that is made while its time ends is made once more.
+        let now = self.clock.now();
         let source = reading.source_commit().clone();
         let key = Self::state(reading, cluster).map(|state| ViewKey {
             state,
@@ -81,7 +86,7 @@ impl Controller {
         let name = cluster.name.parse::<ClusterName>().ok();
         let known = name.as_ref().and_then(|name| self.memory(name).view).filter(|known| {
             let same = key.as_ref().is_some_and(|key| key.state == known.key.state);
-            same && (!known.view.reaches_far || known.key.source == source)
+            same && known.holds(now) && (!known.view.reaches_far || known.key.source == source)
         });
         let known = known.map(|known| (known.key, known.view));
         let view = match known {
@@ -98,12 +103,14 @@ impl Controller {
             None => self.planner.view(reading, &cluster.name)?,
         });
         self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()));
+        let way_back = view.directory.ledger().and_then(|ledger| eks_way_back(&view.cluster, ledger, now));
+        let until = way_back.and_then(|way_back| way_back.until);
         self.remember(&view.name, |memory| {
             // First what was there is let go.
             memory.view = None;
             memory.view = key.and_then(|key| {
                 let charge = Arc::new(self.views.take(view.bytes())?);
-                Some(KnownView { key, view: Arc::clone(&view), _charge: charge })
+                Some(KnownView { key, view: Arc::clone(&view), until, _charge: charge })
             });
         });
         Ok(view)
