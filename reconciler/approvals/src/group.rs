@@ -82,17 +82,17 @@ pub struct Candidate {
     pub proposed: bool,
 }
 
-/// The clusters for which their wave has no place now: a merge begins every rollout that it brings.
+/// The clusters for which their wave has no place now: a merge begins every rollout that it brings. `sizes` are those of the policy's waves.
 pub fn without_place(
     policy: &Policy,
+    sizes: &[usize],
     candidates: &[Candidate],
     running: &BTreeSet<ClusterName>,
 ) -> BTreeSet<ClusterName> {
     let mut left: BTreeMap<usize, usize> = BTreeMap::new();
-    for (place, wave) in policy.waves.iter().enumerate() {
+    for (place, (wave, size)) in policy.waves.iter().zip(sizes).enumerate() {
         let busy = running.iter().filter(|name| policy.wave_of(name.as_str()) == Some(place)).count();
-        let places = usize::try_from(wave.concurrency).unwrap_or(usize::MAX);
-        left.insert(place, places.saturating_sub(busy));
+        left.insert(place, rollout::places(wave, *size).saturating_sub(busy));
     }
     let mut beginning: Vec<&Candidate> = candidates.iter().filter(|candidate| !candidate.running).collect();
     beginning.sort_by(|one, two| (!one.proposed, &one.cluster).cmp(&(!two.proposed, &two.cluster)));
@@ -179,12 +179,12 @@ mod tests {
         ];
         let out = |running: &[&str]| -> Vec<String> {
             let running = running.iter().map(|name| name.parse().unwrap()).collect();
-            without_place(&policy, &candidates, &running).iter().map(ToString::to_string).collect()
+            without_place(&policy, &[3, 1], &candidates, &running).iter().map(ToString::to_string).collect()
         };
         assert_eq!(out(&[]), ["a2"]);
         assert_eq!(out(&["a9"]), ["a1", "a2"]);
         assert_eq!(out(&["a9", "a8", "b9"]), ["a1", "a2", "a3", "b1"]);
         // Whoever is proposed already goes before who is not, and in no wave there are no places.
-        assert_eq!(without_place(&self::policy(""), &candidates, &BTreeSet::new()), BTreeSet::new());
+        assert_eq!(without_place(&self::policy(""), &[], &candidates, &BTreeSet::new()), BTreeSet::new());
     }
 }

@@ -12,13 +12,13 @@ mod window;
 pub use document::{
     AnnouncePolicy, AnnouncementKind, AnnouncementRoute, AnnouncementTemplate, AnnouncementVariable, Apply,
     ApproverRules, Author, BackupPolicy, BundleSelection, CheckName, ClusterPolicy, DataPattern, DataPatternError,
-    Deploy, DriftIgnore, DriftPolicy, DurationError, EnvironmentPolicy, FieldPointer, FieldPointerError,
+    Deploy, DriftIgnore, DriftPolicy, DurationError, EnvironmentPolicy, FieldPointer, FieldPointerError, First,
     FluxDecryption, FluxPolicy, FluxSource, Follow, ForceDrain, ForgeKind, ForgePolicy, GivenAddresses,
-    GivenInstanceType, IgnoredVersion, InPlaceSettings, InjectionRule, MinorVersion, MinorVersionError, NoteVersion,
-    NoteVersionError, PathPattern, PathPatternError, Policy, ProviderSecrets, ReleaseNote, Signatures, Signing,
-    SigningFormat, StageSettings, TanzuInfrastructure, TanzuMode, TanzuPolicy, TemplateError, UnknownAnnouncement,
-    UnknownCheck, UpdatePolicy, Waiver, Wave, commented_policy, format_duration, is_mirror_name, parse_duration,
-    policy_place, policy_schema, read_notes, read_policy,
+    GivenInstanceType, IgnoredVersion, InPlaceSettings, InjectionRule, Lease, MinorVersion, MinorVersionError,
+    NoteVersion, NoteVersionError, PathPattern, PathPatternError, Paused, Policy, ProviderSecrets, ReleaseNote, Share,
+    Signatures, Signing, SigningFormat, Skip, StageSettings, TanzuInfrastructure, TanzuMode, TanzuPolicy,
+    TemplateError, UnknownAnnouncement, UnknownCheck, UpdatePolicy, Waiver, Wave, WaveOrder, commented_policy,
+    format_duration, is_mirror_name, parse_duration, policy_place, policy_schema, read_notes, read_policy,
 };
 pub use freeze::Freeze;
 pub use rules::{

@@ -36,6 +36,7 @@ mod tanzu_phase;
 mod tanzu_standing;
 mod trace;
 mod verdict;
+mod wave;
 mod way_back;
 mod world;
 
@@ -97,5 +98,9 @@ pub use tanzu_phase::TanzuPhase;
 pub use tanzu_standing::{AddonStanding, TanzuStanding, tanzu_standing};
 pub use trace::{Span, Spans, spans};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
+pub use wave::{
+    Binds, Decision, Standing, Turn, WaveHold, WaveMember, WaveState, places, ranked, tolerated_failures, wave_state,
+    wave_turn,
+};
 pub use way_back::WayBack;
 pub use world::{ForeignChange, Pause, Prerequisite, World};

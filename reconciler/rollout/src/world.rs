@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::{ApprovalRecord, People};
@@ -10,6 +11,7 @@ use crate::history::GateHistory;
 use crate::ledger::Ledger;
 use crate::observation::Observation;
 use crate::plan::{Block, Plan};
+use crate::wave::WaveHold;
 use domain::{ClusterName, CommitId};
 
 /// Stop the line: nothing is committed while this is there.
@@ -24,6 +26,9 @@ pub struct Pause {
     /// What ends it; none where the place says so.
     #[serde(default)]
     pub help: Option<String>,
+    /// When it ends by itself; none where it does not.
+    #[serde(default)]
+    pub until: Option<Timestamp>,
 }
 
 /// Somebody else wrote to the cluster's directory on the deploy branch.
@@ -80,6 +85,9 @@ pub struct World {
     pub foreign_change: Option<ForeignChange>,
     /// Clusters that have to come first.
     pub prerequisites: Vec<Prerequisite>,
+    /// What keeps the cluster from its next stage by the waves of the fleet.
+    #[serde(default)]
+    pub wave: Option<WaveHold>,
     /// Approvals asked for so far.
     pub approvals: Vec<ApprovalRecord>,
     /// What else is known of people.

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use domain::Problem;
 use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::Timestamp;
-use rollout::{FastPath, GateHistory, Reachability};
+use rollout::{Decision, FastPath, GateHistory, Reachability};
 
 pub use main_loop::reconcile_loop::ReconcileLoop;
 pub use main_loop::report::{ClosedStage, ClusterOutcome, ClusterPass, CommittedStage, ReconcileReport};
@@ -33,7 +33,7 @@ use observe::final_health::FinalHealth;
 use observe::observation_cache::Weighed;
 use planner::{ClusterView, FleetReading, Planner};
 use planning::DirectoryIds;
-use planning::progress::{ClusterProgress, FleetProgress};
+use planning::progress::{self, ClusterProgress, FleetProgress, WaveProgress};
 use proposal::{Mergers, OpenOnes, SaidBelow, Shown};
 
 use cluster::ClusterReference;
@@ -293,9 +293,25 @@ impl Controller {
         self.standings().note(cluster, standing);
     }
 
-    /// The clusters whose rollout is on the way.
-    fn running(&self) -> BTreeSet<ClusterName> {
-        self.standings().running()
+    /// What was decided of a cluster, for the others of its wave; none where it could not be decided about.
+    fn decided(&self, reading: &FleetReading, cluster: &ClusterName, decision: Option<Decision>) {
+        if reading.fleet.policy.waves.is_empty() {
+            return;
+        }
+        match decision {
+            Some(decision) => self.standings().decide(cluster, reading.source_commit(), decision),
+            None => self.standings().give_up(cluster, reading.source_commit()),
+        }
+    }
+
+    /// Where each wave stands.
+    fn waves(&self, reading: &FleetReading) -> Vec<WaveProgress> {
+        progress::waves(&reading.fleet, &self.standings(), reading.source_commit(), self.clock.now())
+    }
+
+    /// The clusters whose rollout is on the way, and takes a place of its wave.
+    fn underway(&self, reading: &FleetReading) -> BTreeSet<ClusterName> {
+        progress::underway(&reading.fleet, &self.standings(), reading.source_commit(), self.clock.now())
     }
 
     /// Both branches at these heads. The source commit is parsed only when it moved.

@@ -47,6 +47,12 @@ struct ClusterName {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Wave {
+    wave: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Stage {
     stage: &'static str,
 }
@@ -74,6 +80,7 @@ pub struct Metrics {
     cluster: Family<Cluster, Gauge>,
     stage_since: Family<ClusterName, Seconds>,
     waits_for_people: Family<ClusterName, Gauge>,
+    waves: Family<Wave, Gauge>,
     commits: Family<Commit, Counter>,
     stage_duration: Family<Stage, Histogram>,
     leads: Gauge,
@@ -91,6 +98,7 @@ impl Default for Metrics {
             cluster: Family::default(),
             stage_since: Family::default(),
             waits_for_people: Family::default(),
+            waves: Family::default(),
             commits: Family::default(),
             stage_duration: Family::new_with_constructor(|| Histogram::new(STAGE_BUCKETS)),
             leads: Gauge::default(),
@@ -119,6 +127,7 @@ impl Default for Metrics {
         );
         let asked = metrics.waits_for_people.clone();
         registry.register("waits_for_people", "1 for each cluster whose next commit people are asked for", asked);
+        registry.register("wave_state", "1 for the state of each wave", metrics.waves.clone());
         let stage_duration = metrics.stage_duration.clone();
         registry.register_with_unit(
             "stage_duration",
@@ -150,6 +159,11 @@ impl Metrics {
         self.cluster.clear();
         self.stage_since.clear();
         self.waits_for_people.clear();
+        self.waves.clear();
+        for progress in pass.waves.iter().take(MOST_CLUSTERS) {
+            let labels = Wave { wave: progress.wave.name.clone(), state: progress.state.word() };
+            self.waves.get_or_create(&labels).set(1);
+        }
         for cluster in pass.clusters.iter().take(MOST_CLUSTERS) {
             let stage = cluster.outcome.stage().map_or("", stage_word);
             let labels = Cluster { cluster: cluster.cluster.clone(), state: cluster.outcome.word(), stage };
@@ -221,7 +235,8 @@ fn stage_word(stage: &StageId) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use rollout::Reason;
+    use planning::progress::WaveProgress;
+    use rollout::{Reason, WaveState};
 
     use super::*;
     use jiff::SignedDuration;
@@ -235,6 +250,11 @@ mod tests {
         let waiting = ClusterOutcome::Waiting { stage: Some(stage.clone()), reason: Reason::new("a"), until: None };
         let mut pass = ReconcileReport {
             clusters: vec![ClusterPass::new("one", waiting), ClusterPass::new("two", ClusterOutcome::Done)],
+            waves: vec![WaveProgress {
+                wave: policy::Wave::named("canary"),
+                state: WaveState::Stopped(Reason::new("a")),
+                members: Vec::new(),
+            }],
         };
         pass.clusters[0].committed.push(CommittedStage {
             stage,
@@ -257,20 +277,24 @@ mod tests {
             "stepgate_stage_duration_seconds_bucket{le=\"1800.0\",stage=\"control-plane\"} 1",
             "stepgate_stage_since_timestamp_seconds{cluster=\"one\"} 3600.0",
             "stepgate_waits_for_people{cluster=\"one\"} 1",
+            "stepgate_wave_state{wave=\"canary\",state=\"stopped\"} 1",
             "stepgate_passes_total{result=\"success\"} 1",
             "stepgate_last_pass_timestamp_seconds 1.5",
         ] {
             assert!(text.contains(expected), "{expected} in\n{text}");
         }
         metrics.passed(
-            Some(&ReconcileReport { clusters: vec![ClusterPass::new("one", ClusterOutcome::Done)] }),
+            Some(&ReconcileReport {
+                clusters: vec![ClusterPass::new("one", ClusterOutcome::Done)],
+                ..ReconcileReport::default()
+            }),
             Duration::ZERO,
             2.0,
         );
         metrics.passed(None, Duration::ZERO, 3.0);
         let text = metrics.text();
         assert!(
-            !text.contains("stepgate_waits_for_people{") && !text.contains("stage_since_timestamp_seconds{"),
+            !text.contains("stepgate_waits_for_people{") && !text.contains("stepgate_wave_state{") && !text.contains("stage_since_timestamp_seconds{"),
             "{text}"
         );
         assert!(!text.contains("cluster=\"two\"") && !text.contains("workers\"} 1\n# "), "{text}");
@@ -283,7 +307,7 @@ mod tests {
         let metrics = Metrics::default();
         let clusters =
             (0..3 * MOST_CLUSTERS).map(|index| ClusterPass::new(&format!("c{index}"), ClusterOutcome::Done)).collect();
-        metrics.passed(Some(&ReconcileReport { clusters }), Duration::ZERO, 0.0);
+        metrics.passed(Some(&ReconcileReport { clusters, ..ReconcileReport::default() }), Duration::ZERO, 0.0);
         let text = metrics.text();
         assert_eq!(text.matches("stepgate_cluster_state{").count(), MOST_CLUSTERS);
         assert!(text.contains(&format!("stepgate_clusters{{state=\"done\"}} {}", 3 * MOST_CLUSTERS)), "end");

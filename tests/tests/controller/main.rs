@@ -25,4 +25,6 @@ mod ssh;
 mod stopped;
 mod targets;
 mod together;
+mod traced;
 mod way_back;
+mod waves;

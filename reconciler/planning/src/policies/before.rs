@@ -10,7 +10,8 @@
 use std::sync::Arc;
 
 use domain::CommitId;
-use policy::{Apply, DriftIgnore, ForceDrain, InjectionRule, Policy, ReleaseNote, Signatures, Waiver};
+use jiff::Timestamp;
+use policy::{Apply, DriftIgnore, ForceDrain, InjectionRule, Paused, Policy, ReleaseNote, Signatures, Waiver};
 use policy::{Approval, OnFailure, PlanPolicy, StagePolicy, Windows};
 
 use super::STAGES;
@@ -211,8 +212,9 @@ impl Befores {
     }
 
     /// The policy of before that pauses a cluster, where the newest does not.
-    pub fn pausing(&self, cluster: &str) -> Option<&Before> {
-        self.of(Field::Paused).find(|before| before.policy.is_paused(cluster))
+    pub fn pausing(&self, cluster: &str, now: Timestamp) -> Option<&Before> {
+        let paused = self.of(Field::Paused).filter(|before| before.policy.is_paused(cluster, now));
+        paused.max_by_key(|before| before.policy.pause(cluster, now).map(Paused::ends))
     }
 
     /// Whether Stepgate itself applies what is deployed: by the newest policy and by all of before.
@@ -391,7 +393,11 @@ mod tests {
         assert!(allows(lax, &[lax]) && allows(lax, &[]) && !allows(lax, &[strict]) && !allows(strict, &[lax]));
         // What is no bar for people counts as it was pushed.
         assert_eq!(stage("soak: 7s\n", &["soak: 9s\n"]).soak.as_secs(), 7);
-        assert!(befores(&["paused: true\n"]).pausing("mgmt").is_some() && befores(&[lax]).pausing("mgmt").is_none());
+        let at = |time: &str| time.parse::<Timestamp>().unwrap();
+        let pauses = |before: &str, time: &str| befores(&[before]).pausing("mgmt", at(time)).is_some();
+        assert!(pauses("paused: true\n", "2999-01-01T00:00:00Z") && !pauses(lax, "2026-01-01T00:00:00Z"));
+        let lease = "paused: {reason: audit, until: 2026-03-01T12:00Z, by: ops}\n";
+        assert!(pauses(lease, "2026-03-01T11:00:00Z") && !pauses(lease, "2026-03-01T12:00:00Z"), "it ends by itself");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use yaml::Node;
 
 use super::addresses::GivenAddresses;
@@ -10,6 +11,7 @@ use super::approvers::ApproverRules;
 use super::data::DataPattern;
 use super::drift::DriftIgnore;
 use super::force_drain::ForceDrain;
+use super::lease::Paused;
 use super::pattern::matches_pattern;
 use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, EnvironmentPolicy, Policy, TanzuPolicy};
@@ -99,10 +101,21 @@ impl Policy {
         environment.into_iter().chain(self.clusters.get(cluster).map(|own| &own.own))
     }
 
-    /// Whether `cluster` stands still, by the fleet's, its environment's or its own `paused`. A pause cannot be lifted by
-    /// a more specific level: stop the line stops everybody.
-    pub fn is_paused(&self, cluster: &str) -> bool {
-        self.paused || self.levels(cluster).any(|level| level.paused == Some(true))
+    /// What is said of whether `cluster` stands still, by the fleet, its environment, itself and its wave.
+    pub fn pauses(&self, cluster: &str) -> Vec<&Paused> {
+        let wave = self.wave_of(cluster).and_then(|wave| self.waves.get(wave)).map(|wave| &wave.paused);
+        let levels = self.levels(cluster).map(|level| &level.paused);
+        std::iter::once(&self.paused).chain(levels).chain(wave).filter(|paused| **paused != Paused::No).collect()
+    }
+
+    /// The pause of `cluster` that lasts longest, where any is on. A pause cannot be lifted by a more specific level: stop the line stops everybody.
+    pub fn pause(&self, cluster: &str, now: Timestamp) -> Option<&Paused> {
+        self.pauses(cluster).into_iter().filter(|paused| paused.is_on(now)).max_by_key(|paused| paused.ends())
+    }
+
+    /// Whether `cluster` stands still.
+    pub fn is_paused(&self, cluster: &str, now: Timestamp) -> bool {
+        self.pause(cluster, now).is_some()
     }
 
     /// Whether versions may go down on `cluster`.

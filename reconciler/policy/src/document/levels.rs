@@ -1,41 +1,14 @@
-//! Environments, clusters, waves and windows of `stepgate.yaml`.
+//! Environments and clusters of `stepgate.yaml`.
 
 use std::collections::BTreeMap;
 
 use yaml::{Entry, Node};
 
 use super::read::{Reader, known};
-use super::types::{Apply, ClusterPolicy, EnvironmentPolicy, Wave};
+use super::types::{Apply, ClusterPolicy, EnvironmentPolicy};
 use domain::nearest;
 
 impl Reader<'_> {
-    pub(super) fn waves(&mut self, node: &Node) -> Vec<Wave> {
-        let mut waves = Vec::new();
-        let Some(items) = node.as_sequence() else {
-            if !node.is_null() {
-                self.problem(node.span, "waves must be a list", None);
-            }
-            return waves;
-        };
-        for (index, item) in items.iter().enumerate() {
-            let name = format!("wave-{}", index + 1);
-            let mut wave = Wave { name, clusters: Vec::new(), environments: Vec::new(), concurrency: 1 };
-            for entry in self.mapping(item, "waves").into_iter().flatten() {
-                match entry.key.as_str() {
-                    "name" => wave.name = self.text(&entry.value, "waves.name").unwrap_or(wave.name),
-                    "clusters" => wave.clusters = self.texts(&entry.value, "waves.clusters"),
-                    "environments" => wave.environments = self.texts(&entry.value, "waves.environments"),
-                    "concurrency" => {
-                        wave.concurrency = self.number(&entry.value, "waves.concurrency", 1, 10_000).unwrap_or(1);
-                    }
-                    _ => self.unknown(entry, "waves", &["name", "clusters", "environments", "concurrency"]),
-                }
-            }
-            waves.push(wave);
-        }
-        waves
-    }
-
     /// What environments and clusters share; `false` when the entry is something else.
     pub(super) fn level(&mut self, entry: &Entry, level: &mut EnvironmentPolicy) -> bool {
         let node = &entry.value;
@@ -59,7 +32,7 @@ impl Reader<'_> {
             "deleteData" => level.delete_data = self.data_patterns(node),
             "waivers" => level.waivers = self.waivers(node),
             "drift" => level.drift = self.drift(node),
-            "paused" => level.paused = self.boolean(node, "paused"),
+            "paused" => level.paused = self.paused(node, "paused"),
             _ => return self.setting(entry, &mut level.settings),
         }
         true

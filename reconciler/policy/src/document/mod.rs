@@ -16,6 +16,7 @@ mod force_drain;
 mod forge;
 mod in_place;
 mod injection;
+mod lease;
 mod levels;
 mod notes;
 mod paths;
@@ -30,6 +31,8 @@ mod template;
 mod types;
 mod updates;
 mod waivers;
+mod wave;
+mod waves;
 mod window;
 
 pub use addresses::{GivenAddresses, GivenInstanceType};
@@ -43,6 +46,7 @@ pub use force_drain::ForceDrain;
 pub use forge::{ForgeKind, ForgePolicy};
 pub use in_place::InPlaceSettings;
 pub use injection::InjectionRule;
+pub use lease::{Lease, Paused};
 pub use notes::{NoteVersion, NoteVersionError, ReleaseNote, read_notes};
 pub use paths::{PathPattern, PathPatternError};
 pub use place::policy_place;
@@ -54,7 +58,8 @@ pub use template::commented_policy;
 pub use types::{
     Apply, Author, BackupPolicy, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxDecryption, FluxPolicy,
     FluxSource, Policy, ProviderSecrets, Signatures, Signing, SigningFormat, TanzuInfrastructure, TanzuMode,
-    TanzuPolicy, Wave,
+    TanzuPolicy,
 };
 pub use updates::{Follow, IgnoredVersion, MinorVersion, MinorVersionError, UpdatePolicy};
 pub use waivers::{CheckName, UnknownCheck, Waiver};
+pub use wave::{First, Share, Skip, Wave, WaveOrder};

@@ -9,6 +9,7 @@ use yaml::{Entry, Limits, Mapping, Node, Span};
 use super::paths::PathPattern;
 use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, Policy, ProviderSecrets, Signatures};
+use super::waves::NamedInWave;
 use super::{DurationError, parse_duration};
 use crate::{Approval, ControlPlaneGate, OnFailure, RolloutStrategy};
 use domain::nearest;
@@ -45,7 +46,7 @@ pub(super) fn read_file<T: Default>(
     bytes: &[u8],
     read: impl FnOnce(&mut Reader<'_>, &Node) -> T,
 ) -> (T, Vec<Problem>) {
-    let mut reader = Reader { path, cluster: None, wanted: Vec::new(), problems: Vec::new() };
+    let mut reader = Reader { path, cluster: None, wanted: Vec::new(), in_waves: Vec::new(), problems: Vec::new() };
     let limits = Limits { bytes: 1 << 20, documents: 2, depth: 32, nodes: 100_000 };
     let parsed = yaml::decode(bytes).and_then(|text| yaml::parse(&text, &limits));
     let value = match parsed {
@@ -72,6 +73,8 @@ pub(super) struct Reader<'a> {
     pub(super) cluster: Option<String>,
     /// Groups that rules name: how many of each, where, and in the part of which cluster.
     pub(super) wanted: Vec<(String, u32, Span, Option<String>)>,
+    /// Clusters that waves name.
+    pub(super) in_waves: Vec<NamedInWave>,
     problems: Vec<Problem>,
 }
 
@@ -372,7 +375,7 @@ impl Reader<'_> {
                 "drift" => policy.drift = self.drift(node),
                 "notes" => policy.notes = self.notes(node),
                 "injection" => policy.injection = self.injection(node),
-                "paused" => policy.paused = self.boolean(node, "paused").unwrap_or(true),
+                "paused" => policy.paused = self.paused(node, "paused"),
                 "bundle" => policy.bundle = self.bundle(node, "bundle"),
                 "tanzu" => policy.tanzu = self.tanzu(node).unwrap_or_default(),
                 "allowDowngrade" => policy.allow_downgrade = self.boolean(node, "allowDowngrade").unwrap_or(false),
@@ -424,6 +427,7 @@ impl Reader<'_> {
             }
         }
         self.check_wanted_groups(&policy.groups);
+        self.check_named_in_waves(&policy);
         policy
     }
 }

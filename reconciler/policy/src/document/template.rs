@@ -49,7 +49,8 @@ deploy:
 # injection:
 #   - {name: datadog, labels: {admission.datadoghq.com/enabled: "true"}, containers: [datadog-agent]}
 
-# Stop the line: true makes every rollout stand still where it is. Clusters and environments have their own.
+# Stop the line: true makes every rollout stand still where it is, a lease (reason, until, by) for a while. Clusters, environments and
+# waves have their own.
 # paused: false
 
 # Which Bundles manifest clusters follow: newest, or a name such as bundles-81.
@@ -140,12 +141,20 @@ deploy:
 #   - {from: 2026-12-20, to: 2027-01-06, timeZone: Europe/Berlin, reason: year end, except: [rollback]}
 
 # Order of clusters: a wave begins when the one before is done. A management cluster goes before its workload clusters.
+# How many go at once (a number or per cent), who goes first and alone, how many may fail before it stops, how long it has to be healthy
+# afterwards, how long it may take, and whom it goes without for a while.
 # waves:
 #   - name: canary
 #     clusters: [canary-*]
+#     soak: 24h
 #   - name: production
 #     environments: [production]
-#     concurrency: 2
+#     concurrency: 25%
+#     first: [prod-small]
+#     maxFailures: 1
+#     deadline: 14d
+#     order: smallest
+#     skip: [{cluster: prod-7, reason: its racks move, until: 2026-12-31, by: storage team}]
 
 # Groups of clusters, by name or pattern, and what they have of their own.
 # environments:

@@ -214,7 +214,8 @@ fn a_mistake_in_one_cluster_is_that_clusters_alone() {
     let (policy, problems) = read("clusters: {a: {soka: 1m}, b: {paused: true, environment: nowhere}}\nsoak: 7s");
     let scopes: Vec<_> = problems.iter().map(|problem| problem.scope.clone()).collect();
     assert_eq!(scopes, [Scope::Cluster("a".to_owned()), Scope::Cluster("b".to_owned())]);
-    assert!(policy.is_paused("b") && !policy.is_paused("a"));
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    assert!(policy.is_paused("b", now) && !policy.is_paused("a", now));
     assert_eq!(policy.stage_policy("a", "capi").soak.as_secs(), 7);
 }
 

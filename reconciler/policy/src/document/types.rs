@@ -14,6 +14,7 @@ use super::drift::DriftPolicy;
 use super::force_drain::ForceDrain;
 use super::forge::ForgePolicy;
 use super::injection::InjectionRule;
+use super::lease::Paused;
 use super::notes::ReleaseNote;
 use super::paths::PathPattern;
 use super::schema::{
@@ -23,6 +24,7 @@ use super::schema::{
 use super::settings::StageSettings;
 use super::updates::UpdatePolicy;
 use super::waivers::Waiver;
+use super::wave::Wave;
 use crate::{Freeze, MaintenanceWindow};
 use domain::RepoPath;
 
@@ -122,21 +124,6 @@ pub enum BundleSelection {
     Newest,
     /// The one with this `metadata.name`.
     Name(String),
-}
-
-/// Clusters that go together; a wave begins when the one before is done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
-pub struct Wave {
-    /// Its name.
-    pub name: String,
-    /// Cluster names, or patterns with `*`.
-    pub clusters: Vec<String>,
-    /// Names of environments whose clusters belong to it.
-    pub environments: Vec<String>,
-    /// How many of its clusters may be under way at once.
-    pub concurrency: u32,
 }
 
 /// Who the commits are by.
@@ -281,8 +268,8 @@ pub struct EnvironmentPolicy {
     /// Values merged over those of EKS Anywhere for Cilium's chart.
     #[schemars(with = "Option<CiliumText>")]
     pub cilium: Option<Node>,
-    /// Whether its rollouts stand still.
-    pub paused: Option<bool>,
+    /// Whether its rollouts stand still, for a while or until that is taken out.
+    pub paused: Paused,
     /// What may be deleted although it holds data.
     #[schemars(with = "Vec<String>")]
     pub delete_data: Vec<DataPattern>,
@@ -330,7 +317,7 @@ pub struct Policy {
     /// Sidecars that pods ask for, besides those of Vault, Istio and Linkerd.
     pub injection: Vec<InjectionRule>,
     /// Whether the whole fleet stands still ("stop the line").
-    pub paused: bool,
+    pub paused: Paused,
     /// Which bundle clusters follow that do not say; `None` when absent, which means: `bundlesRef` or `eksaVersion` of
     /// the cluster, else the newest.
     #[schemars(with = "Option<String>")]
@@ -416,7 +403,7 @@ impl Default for Policy {
             drift: DriftPolicy::default(),
             notes: Vec::new(),
             injection: Vec::new(),
-            paused: false,
+            paused: Paused::No,
             bundle: None,
             tanzu: TanzuPolicy::default(),
             allow_downgrade: false,

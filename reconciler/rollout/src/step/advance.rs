@@ -9,6 +9,7 @@ use crate::observation::{Observation, Reachability};
 use crate::plan::{Plan, StagePlan};
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
+use crate::wave::{Binds, WaveHold};
 use crate::world::World;
 use policy::{OnFailure, StagePolicy};
 
@@ -259,7 +260,7 @@ fn still_holds(world: &World, gate: &OwnedGate, observation: &Observation, now: 
     }
 }
 
-/// Retries, and clusters that come first.
+/// Retries, clusters that come first, and waves.
 fn may_be_committed(world: &World, plan: &Plan, next: &StagePlan, opening: &Opening) -> Result<(), Stop> {
     let ledger = world.ledger.as_deref().filter(|_| matches!(opening, Opening::Continue));
     if let Some(ledger) = ledger
@@ -275,6 +276,17 @@ fn may_be_committed(world: &World, plan: &Plan, next: &StagePlan, opening: &Open
         let message = format!("cluster {} comes first: {}", prerequisite.cluster, prerequisite.state);
         let reason = Reason::new(message).help(format!("stepgate why {}", prerequisite.cluster));
         return Err(vec![wait(next.stage.clone(), reason, None)]);
+    }
+    let has_begun = world.ledger.as_deref().is_some_and(|ledger| ledger.state == LedgerState::Running);
+    let binds = |hold: &&WaveHold| match hold.binds {
+        Binds::Start => !has_begun,
+        Binds::BeforeMachines => !control_plane_started,
+        // What a commit has moved already is on its way.
+        Binds::EveryStage => next.carried_by.is_none(),
+    };
+    // Whoever goes back does not wait for those that go forward.
+    if let Some(hold) = world.wave.as_ref().filter(binds).filter(|_| plan.rollback.is_none()) {
+        return Err(vec![wait(next.stage.clone(), hold.reason.clone(), hold.until)]);
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use crate::observation::{
 };
 use crate::plan::{Block, ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::stage::{StageId, StageName};
+use crate::wave::WaveHold;
 use crate::world::{ForeignChange, Pause, Prerequisite, World};
 use domain::{CommitId, TreeDigest};
 use policy::{GivenApproval, Means, PlanPolicy, StagePolicy};
@@ -58,6 +59,7 @@ pub(crate) struct RolloutHarness {
     pub(crate) unconfirmed: Vec<Block>,
     pub(crate) foreign_change: Option<ForeignChange>,
     pub(crate) prerequisites: Vec<Prerequisite>,
+    pub(crate) wave: Option<WaveHold>,
     pub(crate) log: Vec<String>,
 }
 
@@ -105,6 +107,7 @@ impl RolloutHarness {
             unconfirmed: Vec::new(),
             foreign_change: None,
             prerequisites: Vec::new(),
+            wave: None,
             log: Vec::new(),
         }
     }
@@ -241,6 +244,7 @@ impl RolloutHarness {
             unconfirmed: self.unconfirmed.clone(),
             foreign_change: self.foreign_change.clone(),
             prerequisites: self.prerequisites.clone(),
+            wave: self.wave.clone(),
             approvals: self.approvals.clone(),
             people: self.people.clone(),
         }

@@ -72,9 +72,9 @@ fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
     let next = world.plan.next_stage().map(|stage| stage.stage.clone());
     if let Some(pause) = &world.paused {
         let because = pause.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let help = pause.help.clone().unwrap_or_else(|| format!("take `paused: true` out of {}", pause.place));
+        let help = pause.help.clone().unwrap_or_else(|| format!("take `paused` out of {}", pause.place));
         let reason = Reason::new(format!("paused in {}{because}", pause.place)).help(help);
-        return vec![Effect::Wait { stage: next, reason, until: None }];
+        return vec![Effect::Wait { stage: next, reason, until: pause.until }];
     }
     if let Some(hold) = foreign_change(world) {
         return vec![hold];

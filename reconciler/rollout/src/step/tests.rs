@@ -7,6 +7,7 @@ use super::*;
 use crate::approval::{ApprovalScope, ApprovalState};
 use crate::observation::Reachability;
 use crate::plan::Block;
+use crate::wave::{Binds, WaveHold};
 use crate::world::{ForeignChange, Pause, Prerequisite};
 use policy::{Approval, MaintenanceWindow, OnFailure};
 fn is_done(effects: &[Effect]) -> bool {
@@ -276,9 +277,12 @@ fn a_target_that_goes_back_to_what_is_deployed_supersedes_the_rollout() {
 #[test]
 fn a_paused_line_commits_nothing_and_says_where_it_was_paused() {
     let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
-    laboratory.paused = Some(Pause { place: "stepgate.yaml".into(), reason: Some("freeze".into()), help: None });
+    let until = Some(laboratory.now + SignedDuration::from_hours(1));
+    let (place, reason) = ("stepgate.yaml".to_owned(), Some("freeze".to_owned()));
+    laboratory.paused = Some(Pause { place, reason, help: None, until });
     let effects = laboratory.turns(50);
     assert_eq!(waits_for(&effects), "paused in stepgate.yaml: freeze");
+    assert!(matches!(effects.as_slice(), [Effect::Wait { until: ends, .. }] if *ends == until), "{effects:?}");
     laboratory.paused = None;
     laboratory.until("close");
 }
@@ -386,6 +390,39 @@ fn a_proposal_tells_when_a_merge_is_welcome_and_an_approved_commit_waits_for_it(
     assert!(waiting.contains("the next maintenance window opens at"), "{waiting}");
     laboratory.approvals[0].state = ApprovalState::Approved;
     assert_eq!(waits_for(&laboratory.turns(5)), "outside of the maintenance windows");
+}
+
+#[test]
+fn a_wave_binds_the_start_the_stages_before_machines_or_every_stage() {
+    let hold = |binds: Binds| Some(WaveHold { reason: Reason::new("wave one is stopped"), until: None, binds });
+    let says = |effects: &[Effect]| {
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Wait { reason, .. } if reason.message == "wave one is stopped"))
+    };
+    let stages = [("capi", 1, 2), ("control-plane", 1, 2), ("cilium", 1, 2)];
+    for (binds, held) in [
+        (Binds::Start, [true, false, false]),
+        (Binds::BeforeMachines, [true, true, false]),
+        (Binds::EveryStage, [true, true, true]),
+    ] {
+        // Before the first stage, before the machines, and after them.
+        for (begun, is_held) in [None, Some("commit capi 2"), Some("commit control-plane 2")].into_iter().zip(held) {
+            let mut laboratory = RolloutHarness::new(&stages);
+            if let Some(begun) = begun {
+                laboratory.until(begun);
+            }
+            let before = laboratory.log.len();
+            laboratory.wave = hold(binds);
+            let effects = laboratory.turns(50);
+            assert_eq!(says(&effects), is_held, "{binds:?} after {begun:?}: {effects:?}");
+            assert_eq!(laboratory.log.len() == before, is_held, "{binds:?} after {begun:?}: {:?}", laboratory.log);
+            laboratory.wave = None;
+            if is_held {
+                laboratory.until("close");
+            }
+        }
+    }
 }
 
 #[test]

@@ -252,10 +252,11 @@ impl Model {
             observation: own.observation.clone(),
             rest: own.rest.clone(),
             history: own.history.clone(),
-            paused: own.paused.then(|| Pause { place: "stepgate.yaml".into(), reason: None, help: None }),
+            paused: own.paused.then(|| Pause { place: "stepgate.yaml".into(), reason: None, help: None, until: None }),
             unconfirmed: Vec::new(),
             foreign_change: own.foreign.then(|| ForeignChange { commit: None, author: None, paths: Vec::new() }),
             prerequisites: prerequisites.into_iter().collect(),
+            wave: None,
             approvals: Vec::new(),
             people: rollout::People::default(),
         }

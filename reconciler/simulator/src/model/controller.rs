@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use domain::{ClusterName, CommitId};
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Effect, EtcdAct, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
+use rollout::{Decision, Effect, EtcdAct, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
 
-use super::{ModelCluster, defect::Defect, invariant, simulation::Simulation, violation::Violation};
+use super::{
+    ModelCluster, defect::Defect, invariant, simulation::Simulation, violation::Violation, waves, waves::Decided,
+};
 
 /// How often a cluster is looked at when nothing else asks for it.
 const POLL: SignedDuration = SignedDuration::from_secs(60);
@@ -50,6 +52,8 @@ struct Memory {
     /// The reading that the last decision asked for, and whether it has to be fresh.
     read: Option<(Timestamp, bool)>,
     wakes_at: Timestamp,
+    /// What was decided last, for the others of its wave.
+    decided: Option<Decided>,
 }
 
 #[derive(Debug, Clone)]
@@ -63,7 +67,7 @@ impl Controller {
     /// A process that has just started.
     #[must_use]
     pub fn start(simulation: &Simulation) -> Self {
-        let memory = Memory { world: None, read: None, wakes_at: simulation.now() };
+        let memory = Memory { world: None, read: None, wakes_at: simulation.now(), decided: None };
         let names = simulation.fleet().iter().map(|cluster| cluster.name().clone());
         Self { memories: names.map(|name| (name, memory.clone())).collect(), defect: None }
     }
@@ -96,9 +100,11 @@ impl Controller {
     pub fn decide(&mut self, simulation: &mut Simulation) -> Option<Turn> {
         let (cluster, _) = self.memories.iter().min_by_key(|(_, memory)| memory.wakes_at)?;
         let cluster = cluster.clone();
-        let memory = self.memories.get_mut(&cluster)?;
-        let now = memory.wakes_at.max(simulation.now());
+        let now = self.memories.get(&cluster)?.wakes_at.max(simulation.now());
         simulation.advance(now);
+        let known = |name: &ClusterName| self.memories.get(name).and_then(|memory| memory.decided.as_ref());
+        let wave = waves::hold(simulation, &cluster, known);
+        let memory = self.memories.get_mut(&cluster)?;
         let due = memory.read.filter(|(at, _)| *at <= now);
         let observation = due.and_then(|(_, fresh)| {
             memory.read = None;
@@ -114,9 +120,18 @@ impl Controller {
         if let (Some(defect), Some(described)) = (self.defect, simulation.cluster(&cluster)) {
             defect.distort(world, described, now, read);
         }
+        world.wave = wave;
         let mut effects = step(world, now);
         if let Some(defect) = self.defect {
             defect.distort_effects(&mut effects, now);
+        }
+        let decision = Decision::of(world, &effects, &[]);
+        let decided = simulation.source().map(|source| source.id.clone()).zip(decision);
+        if let Some((_, decision)) = &decided {
+            simulation.found(&cluster, matches!(decision, Decision::Held { .. }));
+        }
+        if let Some(memory) = self.memories.get_mut(&cluster) {
+            memory.decided = decided.or(memory.decided.take());
         }
         self.check(simulation, &cluster, &effects);
         Some(Turn { cluster, at: now, effects })
@@ -133,6 +148,9 @@ impl Controller {
                     simulated.unfinished_for(gate)
                 });
                 violations.extend(invariant::check_commit(simulation, commit, &unfinished.unwrap_or_default()));
+                if matches!(effect, Effect::Commit(_)) {
+                    violations.extend(waves::check_commit(simulation, cluster));
+                }
             }
         }
         let upgrades = simulation.simulated(cluster).map(|known| known.upgrade_violations().to_vec());
@@ -306,6 +324,7 @@ impl Memory {
                     unconfirmed: Vec::new(),
                     foreign_change: None,
                     prerequisites: Vec::new(),
+                    wave: None,
                     approvals: Vec::new(),
                     people: rollout::People::default(),
                 };

@@ -11,6 +11,7 @@
 //! - I9: who waits says what for.
 //! - in-place: what `cluster/upgrades` holds after every event: no node twice, none beside another, no machine replaced.
 //! - I11: each target makes a machine of external etcd, and of the control plane behind it, anew once.
+//! - I12: no stage is committed beside more of its wave than may be under way, after more have failed than may, or before an earlier wave is done.
 //! - I10: no secret bytes leave. It has no place here: the model holds no secret.
 
 use domain::ClusterName;

@@ -15,6 +15,7 @@ mod scenario;
 mod simulation;
 mod tanzu;
 mod violation;
+mod waves;
 
 pub use self::in_place::in_place_scenario;
 pub use branch::{BranchCommit, ClusterTree, DeployBranch, LostRace, NewCommit, Parts, part_digest, tree_digest};
@@ -26,3 +27,4 @@ pub use scenario::{Scenario, scenario};
 pub use simulation::{Happening, Simulation};
 pub use tanzu::tanzu_scenario;
 pub use violation::Violation;
+pub use waves::ModelWave;

@@ -1,6 +1,9 @@
 //! The world around the controller: branches, clusters, people and time.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
@@ -12,6 +15,7 @@ use super::{
     branch::{BranchCommit, ClusterTree, DeployBranch, LostRace, NewCommit, Parts, part_digest, tree_digest},
     fleet::{ModelCluster, SourceCommit},
     violation::Violation,
+    waves::ModelWave,
 };
 use crate::{SimulatedCluster, desired::DeployedCommit};
 
@@ -42,6 +46,9 @@ pub struct Simulation {
     approvals: BTreeMap<ClusterName, Vec<ApprovalRecord>>,
     happenings: Vec<(Timestamp, Happening)>,
     violations: Vec<Violation>,
+    waves: Arc<Vec<ModelWave>>,
+    /// Clusters that were found held when they were looked at last, whoever looked.
+    held: BTreeSet<ClusterName>,
     now: Timestamp,
 }
 
@@ -75,8 +82,36 @@ impl Simulation {
             approvals: BTreeMap::new(),
             happenings: Vec::new(),
             violations: Vec::new(),
+            waves: Arc::default(),
+            held: BTreeSet::new(),
             now: at,
         }
+    }
+
+    /// The same with waves, in their order.
+    #[must_use]
+    pub fn with_waves(self, waves: Vec<ModelWave>) -> Self {
+        Self { waves: Arc::new(waves), ..self }
+    }
+
+    /// Its waves.
+    #[must_use]
+    pub fn waves(&self) -> &[ModelWave] {
+        &self.waves
+    }
+
+    /// Somebody has looked at a cluster, and found it held or not.
+    pub(super) fn found(&mut self, name: &ClusterName, is_held: bool) {
+        if is_held {
+            self.held.insert(name.clone());
+        } else {
+            self.held.remove(name);
+        }
+    }
+
+    /// Whether a cluster was held when it was looked at last.
+    pub(super) fn is_held(&self, name: &ClusterName) -> bool {
+        self.held.contains(name)
     }
 
     /// The moment up to which time has passed.
@@ -184,8 +219,8 @@ impl Simulation {
                 self.sources.push(SourceCommit::new(self.sources.len(), wanted, source.paused));
             }
             Happening::Pause => {
-                let pause =
-                    Pause { place: "stepgate.yaml".to_owned(), reason: Some("change freeze".to_owned()), help: None };
+                let (place, reason) = ("stepgate.yaml".to_owned(), Some("change freeze".to_owned()));
+                let pause = Pause { place, reason, help: None, until: None };
                 self.sources.push(SourceCommit::new(self.sources.len(), source.wanted, Some(pause)));
             }
             Happening::Resume => self.sources.push(SourceCommit::new(self.sources.len(), source.wanted, None)),

@@ -8,7 +8,7 @@ use rollout::StageId;
 /// An invariant that was broken, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// `I1` to `I10`, or `gate` where a gate passed on what was not so, or `end` where a rollout did not end as it should.
+    /// `I1` to `I12`, or `gate` where a gate passed on what was not so, or `end` where a rollout did not end as it should.
     pub invariant: &'static str,
     /// What was seen.
     pub message: String,

@@ -130,6 +130,7 @@ mod tests {
         let cluster = |name: &str| ClusterPass::new(name, ClusterOutcome::Done);
         let of = |count: usize| ReconcileReport {
             clusters: (0..count).map(|number| cluster(&format!("c{number}"))).collect(),
+            ..ReconcileReport::default()
         };
         assert_eq!(states(&of(0)), "no clusters: the source branch names none");
         assert_eq!(states(&of(2)), "2 clusters: c0 done, c1 done");

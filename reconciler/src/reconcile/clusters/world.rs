@@ -1,11 +1,13 @@
 //! What `step` is asked about: a cluster's plan, its branch, its reading and its people, as one value.
 
-use rollout::{ApprovalRecord, GateHistory, Pause, People, Prerequisite, Reading, World};
+use jiff::Timestamp;
+use policy::Paused;
+use rollout::{ApprovalRecord, GateHistory, Pause, People, Reading, World};
 
 use crate::reconcile::Controller;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use crate::reconcile::proposal::{self, Asking, ProposalCache};
-use planning::progress;
+use planning::progress::{self, Others};
 
 impl Controller {
     pub(in crate::reconcile) async fn world(
@@ -15,14 +17,14 @@ impl Controller {
         view: &ClusterView,
         askings: &[Asking],
         people: People,
-        now: jiff::Timestamp,
+        now: Timestamp,
     ) -> World {
-        let prerequisite = progress::prerequisite(&reading.fleet, &view.cluster, &self.standings());
+        let others = progress::others(&reading.fleet, &view.cluster, &self.standings(), reading.source_commit(), now);
         let memory = self.memory(&view.name);
         let mut mergers = memory.mergers.clone();
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let known = Known { reading: memory.fast_path.reading().clone(), history: memory.history };
-        let mut world = assemble(reading, view, known, prerequisite.into_iter().collect(), approvals);
+        let mut world = assemble(reading, view, known, others, approvals, now);
         world.people = people;
         proposal::name_mergers(&self.planner, board, reading, view, &mut world.deploy, &mut mergers).await;
         world.history = rollout::record(&world, now);
@@ -45,8 +47,9 @@ pub(in crate::reconcile) fn assemble(
     reading: &FleetReading,
     view: &ClusterView,
     known: Known,
-    prerequisites: Vec<Prerequisite>,
+    others: Others,
     approvals: Vec<ApprovalRecord>,
+    now: Timestamp,
 ) -> World {
     World {
         plan: view.plan.clone(),
@@ -56,29 +59,41 @@ pub(in crate::reconcile) fn assemble(
         observation: known.reading.observation().cloned(),
         rest: known.reading.rest().cloned(),
         history: known.history,
-        paused: paused(reading, view),
+        paused: paused(reading, view, now),
         unconfirmed: view.unconfirmed(reading),
         foreign_change: view.foreign.clone(),
-        prerequisites,
+        prerequisites: others.prerequisite.into_iter().collect(),
+        wave: others.wave,
         approvals,
         people: People::default(),
     }
 }
 
 /// What stops the line: the policy, the specification, or the policy of before.
-fn paused(reading: &FleetReading, view: &ClusterView) -> Option<Pause> {
+fn paused(reading: &FleetReading, view: &ClusterView, now: Timestamp) -> Option<Pause> {
     let (name, newest) = (view.name.as_str(), reading.source_commit());
-    let pause = |place: String| Pause { place, reason: None, help: None };
-    if reading.fleet.policy.is_paused(name) {
-        return Some(pause("stepgate.yaml".to_owned()));
+    let pause = |place: String| Pause { place, reason: None, help: None, until: None };
+    if let Some(paused) = reading.fleet.policy.pause(name, now) {
+        return Some(leased(paused, pause("stepgate.yaml".to_owned())));
     }
     if view.cluster.paused {
         return Some(pause(format!("the specification of {name}")));
     }
-    let before = view.befores.pausing(name)?;
-    Some(Pause {
+    let before = view.befores.pausing(name, now)?;
+    let kept = Pause {
         reason: Some("that is what the cluster is at, so a push alone does not end it".to_owned()),
         help: Some(format!("whoever runs Stepgate lets the newest policy count by `--trust-policy {newest}`")),
         ..pause(format!("stepgate.yaml of commit {}", before.commit))
+    };
+    Some(match before.policy.pause(name, now) {
+        Some(paused) => leased(paused, kept),
+        None => kept,
     })
+}
+
+/// With what the pause itself says of why and until when.
+fn leased(paused: &Paused, pause: Pause) -> Pause {
+    let Paused::Until(lease) = paused else { return pause };
+    let reason = pause.reason.map_or_else(|| lease.to_string(), |reason| format!("{lease}; {reason}"));
+    Pause { reason: Some(reason), until: Some(lease.until), ..pause }
 }

@@ -228,7 +228,7 @@ impl Controller {
         made: CommittedDraft,
         pass: &mut ClusterPass,
     ) -> Result<Performed, anyhow::Error> {
-        let repository = self.planner.repository();
+        let (repository, now) = (self.planner.repository(), self.clock.now());
         let branch = &reading.layout.branch;
         if repository.head(branch)? != draft.parent {
             return Ok(Performed::Moved);
@@ -245,7 +245,7 @@ impl Controller {
                     let stage = ledger.stages.last()?.stage.clone();
                     Some(ClosedStage { stage, took: self.clock.now().duration_since(ledger.stage_since()?) })
                 });
-                self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()).begun());
+                self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()).begun(now));
                 pass.committed.push(CommittedStage {
                     stage: made.stage,
                     commit,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::Effect;
+use rollout::{Decision, Effect, LedgerState, World};
 
 use crate::reconcile::Controller;
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
@@ -41,12 +42,18 @@ impl Controller {
                 reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                 continue;
             }
+            let standings = self.standings().changes();
             let world = self.world(&reading, board, &view, &askings, people, now).await;
             let effects = rollout::step(&world, now);
             if !effects.iter().any(writes) {
                 drop(turn.take());
             } else if turn.is_none() {
                 turn = Some(self.writing.lock().await);
+                if self.standings().changes() != standings && begins(&reading, &effects) {
+                    // A cluster of its wave may have been found held while we waited for our turn.
+                    drop(turn.take());
+                    continue;
+                }
                 // Somebody may have written while we waited for our turn: then everything is decided anew from there, and others have theirs
                 // meanwhile, since that may ask a forge.
                 if self.planner.repository().head(&reading.layout.branch)?.as_ref() != reading.deploy_head() {
@@ -55,6 +62,7 @@ impl Controller {
                     continue;
                 }
             }
+            let decision = decision(&reading, &world, &effects, now);
             let mut again = false;
             (pass.next, pass.proposed) = (None, None);
             let held = effects.iter().any(|effect| matches!(effect, Effect::Hold { .. }));
@@ -101,6 +109,7 @@ impl Controller {
             }
             drop(turn.take());
             if !again {
+                self.decided(&reading, &view.name, decision);
                 Box::pin(self.say_what_keeps_nodes(&reading, board, &view, &world)).await;
                 return Ok(Some(position));
             }
@@ -108,6 +117,21 @@ impl Controller {
         pass.next = Some(self.clock.now());
         Ok(None)
     }
+}
+
+/// What the others of its wave are told of a cluster; none where nothing was decided yet.
+fn decision(reading: &FleetReading, world: &World, effects: &[Effect], now: Timestamp) -> Option<Decision> {
+    if reading.fleet.policy.waves.is_empty() {
+        return None;
+    }
+    let is_running = world.ledger.as_deref().is_some_and(|ledger| ledger.state == LedgerState::Running);
+    let ahead = if is_running { Vec::new() } else { rollout::after_soak(world, now) };
+    Decision::of(world, effects, &ahead)
+}
+
+/// Whether a stage is committed beside others of a wave.
+fn begins(reading: &FleetReading, effects: &[Effect]) -> bool {
+    !reading.fleet.policy.waves.is_empty() && effects.iter().any(|effect| matches!(effect, Effect::Commit(_)))
 }
 
 /// Whether an effect writes to the deploy branch.

@@ -106,6 +106,7 @@ impl<'a> ReconcileLoop<'a> {
         let mut works = self.work_on(&reading, &board, first).await;
         works.extend(self.work_on(&reading, &board, second).await);
         controller.ask_people(&reading, board, &mut works).await?;
+        controller.look_again(&reading, &mut works);
         let mut passes: Vec<ClusterPass> = works.into_iter().map(|work| work.pass).collect();
         passes.iter_mut().for_each(|pass| self.catch_up(pass));
         self.said.retain(|name, _| reading.fleet.cluster(name).is_some());
@@ -117,7 +118,7 @@ impl<'a> ReconcileLoop<'a> {
         passes.sort_by(|left, right| left.cluster.cmp(&right.cluster));
         let unreadable = reading.fleet.unreadable_clusters();
         passes.extend(unreadable.into_iter().map(|name| controller.unreadable(&reading, name)));
-        let pass = Arc::new(ReconcileReport { clusters: passes });
+        let pass = Arc::new(ReconcileReport { clusters: passes, waves: controller.waves(&reading) });
         controller.settle(heads, &pass);
         Ok(pass)
     }

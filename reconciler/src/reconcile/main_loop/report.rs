@@ -2,6 +2,7 @@
 
 use domain::CommitId;
 use jiff::{SignedDuration, Timestamp};
+use planning::progress::WaveProgress;
 use rollout::{Announcement, BRAKE, Block, Reason, StageId, TanzuStanding};
 
 use domain::BranchName;
@@ -11,6 +12,8 @@ use domain::BranchName;
 pub struct ReconcileReport {
     /// What became of each cluster, in the order of the fleet.
     pub clusters: Vec<ClusterPass>,
+    /// Where each wave stands, in their order; none where the policy has none.
+    pub waves: Vec<WaveProgress>,
 }
 
 /// What one pass did for one cluster.

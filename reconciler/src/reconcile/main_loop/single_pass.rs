@@ -122,6 +122,26 @@ impl Controller {
         Ok(())
     }
 
+    /// Others of its wave do not wait until a cluster can be decided about.
+    fn undecided(&self, reading: &FleetReading, cluster: Option<&ClusterName>) {
+        if let Some(cluster) = cluster {
+            self.decided(reading, cluster, None);
+        }
+    }
+
+    /// Clusters that wait, and were decided about before others of the pass had come to stand elsewhere, are looked at again at once.
+    pub(in crate::reconcile) fn look_again(&self, reading: &FleetReading, works: &mut [Work]) {
+        let (standings, now) = (self.standings().changes(), self.clock.now());
+        if reading.fleet.policy.waves.is_empty() {
+            return;
+        }
+        for work in works.iter_mut().filter(|work| work.waits_since.is_some_and(|since| since != standings)) {
+            if matches!(work.pass.outcome, ClusterOutcome::Waiting { .. }) {
+                work.pass.next = Some(now);
+            }
+        }
+    }
+
     /// A cluster whose files cannot be read: it stays where it is, and the others go on.
     pub(in crate::reconcile) fn unreadable(&self, reading: &FleetReading, name: &str) -> ClusterPass {
         let message = match self.planner.view(reading, name) {
@@ -155,9 +175,15 @@ impl Controller {
         let state = Self::state(reading, cluster);
         let standings = self.standings().changes();
         match self.advance(reading, board, cluster, &mut work.pass, answering).await {
-            _ if answering.is_late() => return work,
+            _ if answering.is_late() => {
+                self.undecided(reading, name.as_ref());
+                return work;
+            }
             Ok(position) => work.position = position,
-            Err(error) => work.fail(&error),
+            Err(error) => {
+                self.undecided(reading, name.as_ref());
+                work.fail(&error);
+            }
         }
         if let Some(name) = name {
             work.pass.tanzu = self.memory(&name).tanzu;
@@ -165,6 +191,7 @@ impl Controller {
                 work.pass.standing = standing(reading, &position.view, &work.pass, self.clock.now());
                 work.pass.stage_since = position.view.directory.ledger().and_then(Ledger::stage_since);
             }
+            work.waits_since = work.position.is_some().then_some(standings);
             let resting = self.rests(reading, &name, standings, &work);
             let final_health = match &work.position {
                 Some(position) if work.pass.outcome == ClusterOutcome::Done => {
@@ -189,6 +216,7 @@ impl Controller {
             });
             self.keep_readings(&name);
             if let Some(final_health) = final_health {
+                self.stands_afterwards(&name, &final_health);
                 work.pass.outcome = final_health.outcome();
                 work.pass.tanzu = final_health.tanzu().cloned().or(work.pass.tanzu);
             }
@@ -202,13 +230,15 @@ impl Controller {
 pub(in crate::reconcile) struct Work {
     pub(in crate::reconcile) pass: ClusterPass,
     pub(in crate::reconcile) position: Option<Position>,
+    /// How often clusters had come to stand elsewhere before it was decided; none where nothing was.
+    waits_since: Option<u64>,
 }
 
 impl Work {
     pub(in crate::reconcile) fn undecided(cluster: &str) -> Self {
         let undecided = ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None };
         let pass = ClusterPass::new(cluster, undecided);
-        Self { pass, position: None }
+        Self { pass, position: None, waits_since: None }
     }
 
     /// There is nothing left to do.

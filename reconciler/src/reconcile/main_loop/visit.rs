@@ -118,8 +118,8 @@ impl Controller {
         let (Some(eksctl), Some(head)) = (programs, reading.deploy_head()) else { return };
         let name = view.name.as_str();
         let may_run = view.befores.runs_eksctl(policy, name)
-            && !policy.is_paused(name)
-            && view.befores.pausing(name).is_none()
+            && !policy.is_paused(name, now)
+            && view.befores.pausing(name, now).is_none()
             && view.foreign.is_none();
         if view.cluster.kind != ClusterKind::Eksctl || !may_run {
             return;

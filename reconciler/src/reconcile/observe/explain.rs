@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use policy::Apply;
-use rollout::{Block, Effect, LedgerState, Machine, Observation, Reachability, Reason, StageId, TanzuStanding, World};
+use rollout::{
+    Block, Decision, Effect, LedgerState, Machine, Observation, Reachability, Reason, StageId, TanzuStanding, World,
+};
 
 use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::clusters::recorded_commits;
@@ -22,7 +24,8 @@ use crate::reconcile::observe::observe_request::request;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::reconcile::proposal::{self, Asking, Mergers, ProposalCache};
 use cluster::{Cluster, Freshness, ObserveRequest};
-use planning::progress::{self, ClusterProgress, FleetProgress};
+use domain::{ClusterName, CommitId};
+use planning::progress::{self, ClusterProgress, FleetProgress, Others, WaveProgress};
 
 /// How long the second reading is waited for: as long as one of machines has to come after the first.
 const BETWEEN_READINGS: SignedDuration = SignedDuration::from_secs(1);
@@ -106,7 +109,23 @@ pub struct Explainer<'a> {
     clusters: &'a dyn Clusters,
     clock: &'a dyn Clock,
     /// Where clusters stand that others wait for.
-    standings: Mutex<BTreeMap<String, Option<ClusterProgress>>>,
+    standings: Mutex<BTreeMap<String, Stands>>,
+}
+
+/// Where a cluster stands that others wait for.
+#[derive(Clone, Debug)]
+struct Stands {
+    progress: Option<ClusterProgress>,
+    decision: Decision,
+}
+
+impl Stands {
+    fn tell(self, standings: &mut FleetProgress, cluster: &ClusterName, source: &CommitId) {
+        standings.decide(cluster, source, self.decision);
+        if let Some(progress) = self.progress {
+            standings.note(cluster, progress);
+        }
+    }
 }
 
 impl<'a> Explainer<'a> {
@@ -135,10 +154,11 @@ impl<'a> Explainer<'a> {
         let considered = proposal::consider(planner, &board, reading, Arc::new(view.clone())).await?;
         let askings = proposal::askings(planner, &board, reading, &considered).await?;
         let view = considered.view.as_ref();
-        let standings = self.standings(view);
-        let prerequisites = progress::prerequisite(&reading.fleet, &view.cluster, &standings).into_iter().collect();
+        let standings = Box::pin(self.standings(view)).await;
+        let now = self.clock.now();
+        let others = progress::others(&reading.fleet, &view.cluster, &standings, reading.source_commit(), now);
         let approvals = askings.iter().filter_map(Asking::record).collect();
-        let mut world = assemble(reading, view, Known::default(), prerequisites, approvals);
+        let mut world = assemble(reading, view, Known::default(), others, approvals, now);
         world.people = proposal::people(planner, &board, reading, view).await?;
         proposal::name_mergers(planner, &board, reading, view, &mut world.deploy, &mut Mergers::default()).await;
         if rollout::step(&world, self.clock.now()) == [Effect::Done] {
@@ -174,27 +194,56 @@ impl<'a> Explainer<'a> {
         world.history = rollout::record(world, self.clock.now());
     }
 
-    /// Where the clusters stand that have to come first, as git tells.
-    fn standings(&self, view: &ClusterView) -> FleetProgress {
+    /// Where the clusters stand that have to come first, or go together with this one: as git tells, and as those that are under way show themselves.
+    async fn standings(&self, view: &ClusterView) -> FleetProgress {
         let mut standings = FleetProgress::default();
+        standings.note(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()));
         for name in progress::concerning(&self.reading.fleet, &view.cluster) {
-            if let (Ok(cluster), Some(standing)) = (name.parse(), self.standing(name)) {
-                standings.note(&cluster, standing);
-            }
+            let Ok(cluster) = name.parse::<ClusterName>() else { continue };
+            self.standing(name).await.tell(&mut standings, &cluster, self.reading.source_commit());
         }
         standings
     }
 
-    /// Where one of them stands; none where its files cannot be read. Each is looked at once.
-    fn standing(&self, name: &str) -> Option<ClusterProgress> {
-        let mut known = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = || {
-            self.planner
-                .view(self.reading, name)
-                .ok()
-                .map(|other| ClusterProgress::of(&other.plan, other.directory.ledger()))
+    /// Where each wave of the fleet stands.
+    pub async fn waves(&self) -> Vec<WaveProgress> {
+        let (fleet, source) = (&self.reading.fleet, self.reading.source_commit());
+        let mut standings = FleetProgress::default();
+        for cluster in fleet.clusters.iter().filter(|_| !fleet.policy.waves.is_empty()) {
+            let Ok(name) = cluster.name.parse::<ClusterName>() else { continue };
+            self.standing(&cluster.name).await.tell(&mut standings, &name, source);
+        }
+        progress::waves(fleet, &standings, source, self.clock.now())
+    }
+
+    /// Where one of them stands; without progress where its files cannot be read. Each is looked at once.
+    async fn standing(&self, name: &str) -> Stands {
+        let known = self.standings.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        let stands = match self.planner.view(self.reading, name) {
+            Err(_) => Stands { progress: None, decision: Decision::GoesOn },
+            Ok(other) => {
+                let progress = Some(ClusterProgress::of(&other.plan, other.directory.ledger()));
+                Stands { progress, decision: self.decision(&other).await }
+            }
         };
-        known.entry(name.to_owned()).or_insert_with(look).clone()
+        self.standings.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), stands.clone());
+        stands
+    }
+
+    /// Whether one that is under way is held, whatever its wave says. The others are not read for it.
+    async fn decision(&self, view: &ClusterView) -> Decision {
+        let runs = view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
+        if !runs || self.reading.fleet.policy.waves.is_empty() || !self.clusters.can_be_asked() {
+            return Decision::GoesOn;
+        }
+        let now = self.clock.now();
+        let mut world = assemble(self.reading, view, Known::default(), Others::default(), Vec::new(), now);
+        self.read(view, &mut world).await;
+        let effects = rollout::step(&world, self.clock.now());
+        Decision::of(&world, &effects, &[]).unwrap_or(Decision::GoesOn)
     }
 
     /// Nothing is left to be committed. Whether the cluster is at it, Flux says.

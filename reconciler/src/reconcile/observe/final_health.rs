@@ -62,6 +62,8 @@ pub(in crate::reconcile) struct FinalHealth {
     supervised: Arc<[Expectation]>,
     /// Why Flux fails, where it does.
     failure: Option<Reason>,
+    /// Whether that is what people wanted.
+    is_held_by_people: bool,
     /// What its Supervisor does by itself.
     unasked: Option<UnaskedRollout>,
     /// Where a cluster of Tanzu stands.
@@ -95,8 +97,8 @@ impl FinalHealth {
     fn seen(mut self, name: &ClusterName, read: &Observation) -> Self {
         let expected = self.kustomizations.iter().map(|known| (known.namespace.as_str(), known.name.as_str()));
         match judge(name, expected, read) {
-            Verdict::Applied => self.failure = None,
-            Verdict::Failed(reason) => self.failure = Some(reason),
+            Verdict::Applied => (self.failure, self.is_held_by_people) = (None, false),
+            Verdict::Failed(reason) => (self.failure, self.is_held_by_people) = (Some(reason), read.hold().is_some()),
             Verdict::Behind(_) => {}
         }
         // What could not be read says nothing.
@@ -106,6 +108,17 @@ impl FinalHealth {
             self.tanzu = rollout::tanzu_standing(self.supervised.iter(), read);
         }
         self
+    }
+
+    /// What is broken, in a few words; what people hold is not.
+    fn broken(&self) -> Option<String> {
+        let has_failed = self.unasked.as_ref().is_some_and(|unasked| unasked.has_failed);
+        let by_flux = self.failure.is_some() && !self.is_held_by_people;
+        match (by_flux, has_failed) {
+            (true, _) => Some("done, and Flux fails at it since".to_owned()),
+            (false, true) => Some("done, and something nobody asked for has failed since".to_owned()),
+            (false, false) => None,
+        }
     }
 
     /// Where a cluster of Tanzu stands; none of others.
@@ -176,12 +189,14 @@ impl Controller {
             return None;
         }
         let known = self.memory(&view.name).final_health;
-        let (failure, unasked) = known.map(|known| (known.failure, known.unasked)).unwrap_or_default();
+        let (failure, is_held_by_people, unasked) =
+            known.map(|known| (known.failure, known.is_held_by_people, known.unasked)).unwrap_or_default();
         let kustomizations = if by_flux { view.flux_references() } else { Vec::new() };
         let final_health = FinalHealth {
             kustomizations: kustomizations.into(),
             supervised: supervised.into(),
             failure,
+            is_held_by_people,
             unasked,
             tanzu: None,
             due: self.clock.now(),
@@ -215,6 +230,11 @@ impl Controller {
         FinalHealth { due: later(self.clock.now(), READ_AGAIN), ..final_health }
     }
 
+    /// What the others of its wave are told of a cluster that is done.
+    pub(in crate::reconcile) fn stands_afterwards(&self, name: &ClusterName, final_health: &FinalHealth) {
+        self.standings().note_health(name, final_health.broken(), self.clock.now());
+    }
+
     /// The cluster as it was reached last.
     fn known(&self, cluster: &ClusterSpec, name: &ClusterName) -> Option<Arc<dyn Cluster>> {
         let reference = self.memory(name).reference?;
@@ -222,6 +242,7 @@ impl Controller {
     }
 
     fn looked_at(&self, name: &ClusterName, final_health: FinalHealth) -> Work {
+        self.stands_afterwards(name, &final_health);
         let work = Work::final_health(name.as_str(), &final_health);
         self.remember(name, |memory| memory.final_health = Some(final_health));
         work

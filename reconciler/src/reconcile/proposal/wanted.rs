@@ -85,7 +85,12 @@ impl Controller {
             proposed: wanted.asking.proposal.is_some(),
         };
         let candidates: Vec<Candidate> = groups.values().flatten().map(candidate).collect();
-        without_place(&reading.fleet.policy, &candidates, &self.running())
+        let policy = &reading.fleet.policy;
+        let size = |place: usize| {
+            reading.fleet.clusters.iter().filter(|cluster| policy.wave_of(&cluster.name) == Some(place)).count()
+        };
+        let sizes: Vec<usize> = (0..policy.waves.len()).map(size).collect();
+        without_place(policy, &sizes, &candidates, &self.underway(reading))
     }
 
     fn is_unmoved(&self, reading: &FleetReading, view: &ClusterView) -> Result<bool, GitError> {

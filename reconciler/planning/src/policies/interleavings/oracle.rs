@@ -44,7 +44,7 @@ pub fn objection(policies: &[&Policy], landing: &Landing<'_>) -> Option<String> 
 
 fn one(all: &[&Policy], policy: &Policy, newest: bool, landing: &Landing<'_>) -> Option<String> {
     let under = landing.under;
-    if policy.is_paused("mgmt") {
+    if policy.is_paused("mgmt", Timestamp::UNIX_EPOCH) {
         return Some("paused".to_owned());
     }
     if policy.deploy != under.deploy {

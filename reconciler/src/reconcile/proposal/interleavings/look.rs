@@ -87,6 +87,7 @@ impl Scene {
             unconfirmed: Vec::new(),
             foreign_change: None,
             prerequisites: Vec::new(),
+            wave: None,
             approvals,
             people,
         }

@@ -101,11 +101,11 @@ impl Play {
         let asks = plans().flat_map(|plan| &plan.stages).any(|stage| approval_scope(stage).is_some());
         let pushed = Pushed { commit: &newest.id, policy: &newest.policy, moved: None };
         let unconfirmed = confirmations(&pushed, &befores, "mgmt", asks);
-        let pause = |place: &str| rollout::Pause { place: place.to_owned(), reason: None, help: None };
-        let paused = if newest.policy.is_paused("mgmt") {
+        let pause = |place: &str| rollout::Pause { place: place.to_owned(), reason: None, help: None, until: None };
+        let paused = if newest.policy.is_paused("mgmt", Timestamp::UNIX_EPOCH) {
             Some(pause("stepgate.yaml"))
         } else {
-            befores.pausing("mgmt").map(|_| pause("stepgate.yaml of before"))
+            befores.pausing("mgmt", Timestamp::UNIX_EPOCH).map(|_| pause("stepgate.yaml of before"))
         };
         let mut approvals = Vec::new();
         for plan in plans() {
@@ -155,6 +155,7 @@ impl Play {
             unconfirmed,
             foreign_change: None,
             prerequisites: Vec::new(),
+            wave: None,
             approvals,
             people,
         };

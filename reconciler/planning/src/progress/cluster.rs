@@ -1,0 +1,116 @@
+//! Where one cluster stands by git.
+
+use domain::CommitId;
+use jiff::Timestamp;
+use rollout::{Ledger, LedgerState, Plan, StageRecordKind};
+
+/// What other clusters want to know of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterProgress {
+    /// Its next stage with a difference.
+    next: Option<String>,
+    /// Since when a rollout of it is on the way.
+    running: Option<Timestamp>,
+    /// What its last rollout was, or is.
+    rollout: Option<LastRollout>,
+    /// How what it was to be was taken back, where it was.
+    taken_back: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LastRollout {
+    source: CommitId,
+    started: Timestamp,
+    verified: Option<Timestamp>,
+}
+
+impl ClusterProgress {
+    /// By its plan and its ledger.
+    pub fn of(plan: &Plan, ledger: Option<&Ledger>) -> Self {
+        let next = plan.has_differences().then(|| plan.next_stage());
+        let running = ledger.filter(|ledger| ledger.state == LedgerState::Running);
+        let rollout = ledger.map(|ledger| LastRollout {
+            source: ledger.source.clone(),
+            started: ledger.started_at,
+            verified: ledger.finished_at,
+        });
+        Self {
+            next: next.map(|stage| stage.map(|stage| stage.stage.to_string()).unwrap_or_default()),
+            running: running.map(|ledger| ledger.started_at),
+            rollout,
+            taken_back: ledger.and_then(|ledger| taken_back(plan, ledger)),
+        }
+    }
+
+    /// The same with a rollout that has begun, at `now` unless it was on the way already.
+    pub fn begun(&self, now: Timestamp) -> Self {
+        Self { running: self.running.or(Some(now)), ..self.clone() }
+    }
+
+    /// Since when a rollout is on the way.
+    pub(super) fn running(&self) -> Option<Timestamp> {
+        self.running
+    }
+
+    /// How it was taken back, where it was.
+    pub(super) fn taken_back(&self) -> Option<&str> {
+        self.taken_back.as_deref()
+    }
+
+    /// When the first stage of its last rollout was committed.
+    pub(super) fn started(&self) -> Option<Timestamp> {
+        self.running.or_else(|| self.rollout.as_ref().map(|rollout| rollout.started))
+    }
+
+    /// When its last rollout was verified.
+    pub(super) fn verified(&self) -> Option<Timestamp> {
+        self.rollout.as_ref()?.verified
+    }
+
+    /// The commit of the source branch that its last rollout was made from.
+    pub(super) fn source(&self) -> Option<&CommitId> {
+        self.rollout.as_ref().map(|rollout| &rollout.source)
+    }
+
+    /// What is still missing before others may go; none when nothing is.
+    pub(super) fn unmet(&self) -> Option<String> {
+        match &self.next {
+            Some(next) => Some(format!("its next stage is {next}")),
+            None if self.running.is_some() => Some("its rollout is not verified yet".to_owned()),
+            None => None,
+        }
+    }
+}
+
+/// How it was taken back: by people, or a stage of the rollout that is on the way.
+fn taken_back(plan: &Plan, ledger: &Ledger) -> Option<String> {
+    if let Some(rollback) = &ledger.rollback {
+        return Some(format!("went back to {rollback}"));
+    }
+    // What was pushed since may mend it.
+    let is_on_its_way = ledger.state == LedgerState::Running && plan.running;
+    let mut records = ledger.stages.iter().filter(|_| is_on_its_way);
+    let reverted = records
+        .find(|record| ledger.last_record(&record.stage).is_some_and(|last| last.kind == StageRecordKind::Revert));
+    reverted.map(|record| format!("{} was reverted", record.stage))
+}
+
+#[cfg(test)]
+impl ClusterProgress {
+    /// One of which this stage is next.
+    pub(super) fn ahead(next: &str) -> Self {
+        Self { next: Some(next.to_owned()), running: None, rollout: None, taken_back: None }
+    }
+
+    /// One whose rollout has begun then, for that commit of the source branch.
+    pub(super) fn under_way(started: Timestamp, source: &CommitId) -> Self {
+        let rollout = LastRollout { source: source.clone(), started, verified: None };
+        Self { running: Some(started), rollout: Some(rollout), ..Self::ahead("capi") }
+    }
+
+    /// One that was verified then.
+    pub(super) fn done(verified: Timestamp, source: &CommitId) -> Self {
+        let rollout = LastRollout { source: source.clone(), started: verified, verified: Some(verified) };
+        Self { next: None, running: None, rollout: Some(rollout), taken_back: None }
+    }
+}

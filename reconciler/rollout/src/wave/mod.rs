@@ -1,0 +1,43 @@
+//! Waves: which clusters of a fleet may begin, or go on, by where the others stand.
+//!
+//! Architecture Invariant: nobody begins beyond the budget of its wave. Who is under way and has not been decided about since a process began, or
+//! since the source branch moved, counts as neither done nor failed, and others wait until it has been.
+
+mod budget;
+mod decision;
+#[cfg(test)]
+mod decision_tests;
+mod standing;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::Reason;
+
+pub use budget::{places, tolerated_failures};
+pub use decision::{WaveState, ranked, wave_state, wave_turn};
+pub use standing::{Decision, Standing, Turn, WaveMember};
+
+/// What keeps a cluster from its next stage by the waves of its fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaveHold {
+    /// Why.
+    pub reason: Reason,
+    /// When it ends by itself, where that is known.
+    pub until: Option<Timestamp>,
+    /// Whom it binds.
+    pub binds: Binds,
+}
+
+/// Which stages of a cluster a [`WaveHold`] holds up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Binds {
+    /// The first one of its rollout.
+    Start,
+    /// Those before its machines are at different versions because of it.
+    BeforeMachines,
+    /// Each of them: a stage that has begun goes on to its end, and the next one waits.
+    EveryStage,
+}
