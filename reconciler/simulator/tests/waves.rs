@@ -1,4 +1,6 @@
-//! Two hundred clusters in three waves, some of which break, and processes that die meanwhile.
+//! Many clusters in three waves, some of which break, and processes that die meanwhile.
+//!
+//! `STEPGATE_CLUSTERS=200` plays as many (50 by default).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,8 +12,16 @@ use rollout::{ClusterRole, Effect, StageName};
 use simulator::model::{Controller, Crash, Happening, ModelCluster, ModelWave, Parts, Simulation};
 use simulator::{ClusterShape, Etcd, Fault, Injection, MachineStrategy, Trigger};
 
+#[expect(clippy::disallowed_methods, reason = "how many clusters to play is the caller's choice")]
+fn setting() -> Option<usize> {
+    std::env::var("STEPGATE_CLUSTERS").ok().and_then(|text| text.parse().ok())
+}
+
 /// How many clusters each wave has.
-const SIZES: [usize; 3] = [4, 60, 136];
+fn sizes() -> [usize; 3] {
+    let all = setting().unwrap_or(50);
+    [all * 4 / 50, all * 20 / 50, all * 26 / 50]
+}
 
 fn cluster(name: &ClusterName) -> ModelCluster {
     let shape = ClusterShape {
@@ -43,11 +53,11 @@ fn cluster(name: &ClusterName) -> ModelCluster {
 fn waves(names: &[ClusterName]) -> Vec<ModelWave> {
     let says = [
         Wave { first: First::Count(1), concurrency: Share::Percent(50), ..Wave::named("canary") },
-        Wave { concurrency: Share::Percent(25), max_failures: Share::Percent(5), ..Wave::named("early") },
+        Wave { concurrency: Share::Percent(25), max_failures: Share::Percent(10), ..Wave::named("early") },
         Wave { concurrency: Share::Count(40), soak: Duration::from_secs(600), ..Wave::named("rest") },
     ];
     let mut names = names.iter().cloned();
-    let waves = says.into_iter().zip(SIZES);
+    let waves = says.into_iter().zip(sizes());
     waves.map(|(wave, size)| ModelWave { wave, clusters: names.by_ref().take(size).collect() }).collect()
 }
 
@@ -58,15 +68,17 @@ fn parts(names: &[ClusterName], cilium: u32, machines: u32) -> BTreeMap<ClusterN
 }
 
 #[test]
-fn two_hundred_clusters_keep_the_budgets_of_their_waves_while_some_break_and_processes_die() {
+fn many_clusters_keep_the_budgets_of_their_waves_while_some_break_and_processes_die() {
     let names: Vec<ClusterName> =
-        (0..SIZES.iter().sum()).map(|number: usize| format!("edge-{number:03}").parse().unwrap()).collect();
+        (0..sizes().iter().sum()).map(|number: usize| format!("edge-{number:03}").parse().unwrap()).collect();
     let start = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * 365 * 56);
     let fleet: Vec<ModelCluster> = names.iter().map(cluster).collect();
     let mut simulation = Simulation::new(fleet, &parts(&names, 40, 40), 7, start).with_waves(waves(&names));
     simulation.expect(start + SignedDuration::from_secs(10), Happening::Target(parts(&names, 41, 41)));
-    // One of the second wave more than may fail, and two of the last one.
-    for number in [5, 21, 37, 53, 80, 190] {
+    // As many of the second wave as stop it, and two of the last one.
+    let [first, second, _] = sizes();
+    let more = second / 10 + 1;
+    for number in (0..more).map(|number| first + number * 3).chain([first + second + 1, first + second + 20]) {
         let injection = Injection { fault: Fault::FailingPod, from: Trigger::Stage(StageName::Cilium), lasts: None };
         simulation.simulated(&names[number]).unwrap().inject(&injection);
     }

@@ -4,6 +4,7 @@ use domain::ClusterName;
 use jiff::Timestamp;
 
 use crate::effect::Effect;
+use crate::ledger::LedgerState;
 use crate::stage::StageId;
 use crate::world::World;
 
@@ -87,8 +88,11 @@ impl Decision {
             Effect::Wait { reason, .. } => world.wave.as_ref().is_some_and(|wave| is_for(wave, &reason.message)),
             _ => false,
         };
+        let has_begun = world.ledger.as_deref().is_some_and(|ledger| ledger.state == LedgerState::Running);
         Some(match held {
             Some(held) => held,
+            // Of one that has begun nobody asks what it waits for.
+            None if has_begun => Self::GoesOn,
             None if effects.iter().chain(ahead).any(is_turn) => Self::WaitsForTurn,
             None => Self::GoesOn,
         })

@@ -62,7 +62,7 @@ impl Controller {
                     continue;
                 }
             }
-            let decision = decision(&reading, &world, &effects, now);
+            let mut decision = decision(&reading, &world, &effects, now);
             let mut again = false;
             (pass.next, pass.proposed) = (None, None);
             let held = effects.iter().any(|effect| matches!(effect, Effect::Hold { .. }));
@@ -93,7 +93,11 @@ impl Controller {
                 }
                 match performed {
                     Performed::Nothing => {}
-                    Performed::Waits => break,
+                    Performed::Waits => {
+                        // It was not read whole: what was decided of it before stays.
+                        decision = None;
+                        break;
+                    }
                     Performed::Again => again = true,
                     Performed::Pushed => {
                         again = true;
