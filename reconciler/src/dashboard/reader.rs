@@ -10,7 +10,7 @@ use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::observe::explain::{Explainer, Explanation};
 use crate::reconcile::planner::{FleetReading, PlanError, Planner};
-use crate::report::ClusterStatus;
+use crate::report::{ClusterStatus, WaveReport};
 use git::GitError;
 
 /// How many clusters are read at once.
@@ -58,7 +58,9 @@ impl FleetReader {
             }
         });
         let rows = rows.buffered(AT_ONCE).collect().await;
-        Ok(Read { planner: &self.planner, reading, read_by: self.read_by, at: Timestamp::now() }.with(rows))
+        let at = Timestamp::now();
+        let waves = Box::pin(explainer.waves()).await.iter().map(|wave| WaveReport::of(wave, at)).collect();
+        Ok(Read { planner: &self.planner, reading, read_by: self.read_by, waves, at }.with(rows))
     }
 
     async fn cluster(

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::reconcile::observe::explain::{Explanation, State};
 use crate::reconcile::planner::{ClusterView, FleetReading, Planner};
-use crate::reconcile::{ClusterOutcome, ClusterPass, ReconcileReport};
-use crate::report::{ChangeReport, ClusterStatus};
+use crate::reconcile::{ClusterOutcome, ClusterPass, FleetView, ReconcileReport};
+use crate::report::{ChangeReport, ClusterStatus, WaveReport};
 
 /// Whose eyes a snapshot was read with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub errors: Vec<String>,
     /// The clusters, by name.
     pub clusters: Vec<ClusterRow>,
+    /// The waves, in their order; none where the policy has none.
+    pub waves: Vec<WaveReport>,
     /// What details are read from.
     #[serde(skip)]
     pub(super) fleet: FleetSource,
@@ -89,6 +91,7 @@ pub(super) struct Read<'a> {
     pub(super) planner: &'a Planner,
     pub(super) reading: &'a FleetReading,
     pub(super) read_by: ReadBy,
+    pub(super) waves: Vec<WaveReport>,
     pub(super) at: Timestamp,
 }
 
@@ -111,6 +114,7 @@ impl Read<'_> {
             deploy: reading.deploy_head().map(CommitId::to_string),
             errors: reading.fleet.errors_of_everybody().map(ToString::to_string).collect(),
             clusters,
+            waves: self.waves,
             fleet: FleetSource { planner: self.planner.clone(), reading: reading.clone(), explanations },
         }
     }
@@ -120,8 +124,7 @@ impl Snapshot {
     /// What the controller's pass came to.
     pub(crate) fn of_pass(
         planner: &Planner,
-        reading: &FleetReading,
-        views: &BTreeMap<String, Arc<ClusterView>>,
+        FleetView { reading, views }: &FleetView,
         pass: &ReconcileReport,
         at: Timestamp,
     ) -> Self {
@@ -140,7 +143,8 @@ impl Snapshot {
             (row, explanation.ok().map(Arc::new))
         };
         let clusters = pass.clusters.iter().map(row).collect();
-        Read { planner, reading, read_by: ReadBy::Controller, at }.with(clusters)
+        let waves = pass.waves.iter().map(|wave| WaveReport::of(wave, at)).collect();
+        Read { planner, reading, read_by: ReadBy::Controller, waves, at }.with(clusters)
     }
 
     /// The branches that it was read from.

@@ -11,6 +11,7 @@ mod policy_changes;
 mod problems;
 mod status;
 mod tanzu;
+mod waves;
 mod why;
 
 pub use diff::{DiffReport, FileReport, changed_files};
@@ -21,4 +22,5 @@ pub use plan::{BlockReport, ChangeReport, ClusterPlan, ExpectedTimeReport, RiskG
 pub use problems::{ProblemReport, found, of_repository};
 pub use status::{ClusterStatus, MachineStatus, StageStatus};
 pub use tanzu::{AddonStatus, TanzuStatus};
+pub use waves::{FailedInWave, SkippedInWave, WaveReport, wave_told};
 pub use why::{WhyReport, way_back};

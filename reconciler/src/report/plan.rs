@@ -17,6 +17,9 @@ pub struct ClusterPlan {
     pub source: Option<String>,
     /// What forbids the rollout; empty where nothing does.
     pub blocked: Vec<BlockReport>,
+    /// The wave that it goes in, and what that says, in words; absent where the policy has none for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wave: Option<String>,
     /// What a person should know.
     pub warnings: Vec<String>,
     /// Stages still to be committed.
@@ -155,6 +158,7 @@ impl ClusterPlan {
                     help: block.help.clone(),
                 })
                 .collect(),
+            wave: None,
             warnings: plan.warnings.clone(),
             commits: counted(plan.estimate.commits),
             machines: counted(plan.estimate.machines),
@@ -180,6 +184,7 @@ impl ClusterPlan {
             rollout_id: None,
             source: None,
             blocked: vec![block],
+            wave: None,
             warnings: Vec::new(),
             commits: 0,
             machines: 0,

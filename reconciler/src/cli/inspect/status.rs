@@ -22,7 +22,7 @@ use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::observe::explain::Explainer;
 use crate::reconcile::people::facts::overridden;
 use crate::reconcile::planner::{PlanError, Planner};
-use crate::report::{ClusterStatus, MachineStatus, StageStatus};
+use crate::report::{ClusterStatus, MachineStatus, StageStatus, WaveReport};
 use crate::watch::{Watch, WatchSettings};
 
 /// How many clusters are read at once.
@@ -51,6 +51,9 @@ pub struct Arguments {
 pub struct StatusReport {
     /// One a cluster.
     pub clusters: Vec<ClusterStatus>,
+    /// The waves, in their order; none where the policy has none, or one cluster was asked about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waves: Vec<WaveReport>,
 }
 
 impl Report for StatusReport {
@@ -87,7 +90,7 @@ impl StatusReport {
     /// What is to be known of a cluster besides where it stands.
     fn notes(&self) -> Vec<String> {
         let teller = Teller::here();
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.waves.iter().map(|wave| teller.told(&wave.line)).collect();
         for cluster in &self.clusters {
             let name = &cluster.cluster;
             notes.extend(cluster.way_back.iter().map(|told| format!("way back ({name}): {}", teller.told(told))));
@@ -160,7 +163,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     if arguments.watch {
         return runtime.block_on(follow(arguments, opened.planner, access.as_ref()));
     }
-    let report = runtime.block_on(read(&opened, access.as_ref(), names));
+    let report = runtime.block_on(read(&opened, access.as_ref(), names, arguments.report.cluster.is_none()));
     output::print(arguments.report.output, &report)?;
     let any = |state: &str| report.clusters.iter().any(|cluster| cluster.state == state);
     Ok(match () {
@@ -173,14 +176,17 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     })
 }
 
-/// Where these clusters stand.
-async fn read(opened: &Opened, access: &dyn Clusters, names: Vec<String>) -> StatusReport {
+/// Where these clusters stand, and the waves where they are all of them.
+async fn read(opened: &Opened, access: &dyn Clusters, names: Vec<String>, whole: bool) -> StatusReport {
     let explainer = Explainer::new(&opened.planner, &opened.reading, access, &SystemClock);
     let explainer = &explainer;
     let clusters = stream::iter(names).map(|name| async move {
         status(opened, explainer, &name).await.unwrap_or_else(|error| ClusterStatus::failed(name, error.to_string()))
     });
-    StatusReport { clusters: clusters.buffered(AT_ONCE).collect().await }
+    let clusters = clusters.buffered(AT_ONCE).collect().await;
+    let waves = if whole { Box::pin(explainer.waves()).await } else { Vec::new() };
+    let now = Timestamp::now();
+    StatusReport { clusters, waves: waves.iter().map(|wave| WaveReport::of(wave, now)).collect() }
 }
 
 /// Shows it again whenever something has changed.
@@ -193,7 +199,7 @@ async fn follow(arguments: &Arguments, planner: Planner, access: &dyn Clusters) 
             Ok(reading) => {
                 let opened = Opened { planner: planner.clone(), reading };
                 let names = opened.clusters(arguments.report.cluster.as_deref())?;
-                let report = Box::pin(read(&opened, access, names)).await;
+                let report = Box::pin(read(&opened, access, names, arguments.report.cluster.is_none())).await;
                 screen.show(&output::text(&report))?;
                 let branches = vec![planner.source_branch().clone(), opened.reading.layout.branch.clone()];
                 watch.get_or_insert_with(|| Watch::start(planner.repository().clone(), WatchSettings::new(branches)));

@@ -83,9 +83,7 @@ async fn publish(publisher: Publisher, reader: FleetReader, mut passes: Receiver
             Some((pass, view)) => {
                 let planner = reader.planner().clone();
                 let at = SystemClock.now();
-                let made = tokio::task::spawn_blocking(move || {
-                    Snapshot::of_pass(&planner, &view.reading, &view.views, &pass, at)
-                });
+                let made = tokio::task::spawn_blocking(move || Snapshot::of_pass(&planner, &view, &pass, at));
                 match made.await {
                     Ok(snapshot) => publisher.publish(snapshot),
                     Err(error) => tracing::warn!(%error, "the dashboard shows what was read last"),

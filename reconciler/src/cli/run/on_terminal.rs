@@ -25,7 +25,7 @@ impl OnTerminal {
         let tree = match controller.fleet_view() {
             Some(view) => {
                 let now = Timestamp::now();
-                let snapshot = Snapshot::of_pass(controller.planner(), &view.reading, &view.views, pass, now);
+                let snapshot = Snapshot::of_pass(controller.planner(), &view, pass, now);
                 tree_of(snapshot.clusters.iter().map(|row| &row.status), Some(width))
             }
             None => PassReport::from(pass.as_ref()).prose().unwrap_or_default(),

@@ -31,7 +31,7 @@ pub(in crate::dashboard) fn cluster(snapshot: &Snapshot, name: &str, report: &Cl
             @if let Some(row) = row {
                 @for change in &row.changes { dt { "Changes" } dd { (version(change)) } }
                 @if let Some(kubernetes) = &row.kubernetes { dt { "Kubernetes" } dd { (kubernetes) } }
-                @if let Some(wave) = &row.wave { dt { "Wave" } dd { (wave) } }
+                @if let Some(wave) = &row.wave { dt { "Wave" } dd { (wave) (wave_state(snapshot, wave)) } }
                 @if let Some(environment) = &row.environment { dt { "Environment" } dd { (environment) } }
                 @if let Some(branch) = &row.proposed { dt { "Proposed" } dd { code { (branch) } } }
                 @if let Some(rollback) = &row.status.rollback { dt { "Rollback" } dd { (told(rollback)) } }
@@ -44,6 +44,12 @@ pub(in crate::dashboard) fn cluster(snapshot: &Snapshot, name: &str, report: &Cl
         }
     };
     page(snapshot, "/", name, &content)
+}
+
+/// Where a wave stands.
+fn wave_state(snapshot: &Snapshot, name: &str) -> Markup {
+    let wave = snapshot.waves.iter().find(|wave| wave.wave == name);
+    html! { @if let Some(wave) = wave { " " (state(&wave.state)) " " span class="soft" { (wave.done) " of " (wave.clusters) " done" } } }
 }
 
 /// The rollout of a cluster, commit by commit.

@@ -5,10 +5,13 @@ use serde::Deserialize;
 
 use super::layout::{page, state, time, told};
 use crate::dashboard::snapshot::{ClusterRow, Snapshot};
-use crate::report::ChangeReport;
+use crate::report::{ChangeReport, WaveReport};
 
 /// How many clusters a page shows.
 const ROWS: usize = 50;
+
+/// How many clusters of a wave are named in one place.
+const SHOWN: usize = 5;
 
 /// The states, those that people look for first.
 const STATES: [&str; 6] = ["failed", "held", "blocked", "waiting", "running", "done"];
@@ -39,6 +42,7 @@ pub(in crate::dashboard) fn fleet(snapshot: &Snapshot, query: &FleetQuery) -> Ma
     let rows = found.iter().skip((number - 1) * ROWS).take(ROWS);
     let content = html! {
         (counts(snapshot))
+        (waves(snapshot))
         (filter(snapshot, query))
         @if found.is_empty() {
             p { "No cluster fits." }
@@ -87,6 +91,59 @@ fn counts(snapshot: &Snapshot) -> Markup {
             }
         }
     }
+}
+
+/// The waves, in their order: where each stands, and who keeps it.
+fn waves(snapshot: &Snapshot) -> Markup {
+    html! {
+        @if !snapshot.waves.is_empty() {
+            div class="scroll" {
+                table {
+                    caption class="soft" { "Waves" }
+                    thead { tr {
+                        th scope="col" { "Wave" } th scope="col" { "State" } th scope="col" { "Done" }
+                        th scope="col" { "Under way" } th scope="col" { "Failed" } th scope="col" { "Without" }
+                    } }
+                    tbody { @for wave in &snapshot.waves { (wave_line(wave)) } }
+                }
+            }
+        }
+    }
+}
+
+fn wave_line(wave: &WaveReport) -> Markup {
+    let cluster = |name: &str| html! { a href={ "/clusters/" (name) } { (name) } };
+    html! {
+        tr {
+            th scope="row" { a href={ "/?wave=" (encoded(&wave.wave)) } { (wave.wave) } }
+            td {
+                (state(&wave.state))
+                @if let Some(until) = &wave.until { " " span class="soft" { "until " (time(until)) } }
+            }
+            td { (wave.done) " of " (wave.clusters) }
+            td {
+                (wave.under_way.len()) " of " (wave.places)
+                @for name in wave.under_way.iter().take(SHOWN) { " " (cluster(name)) }
+                (more(wave.under_way.len()))
+            }
+            td {
+                (wave.failed.len()) " of " (wave.tolerated_failures) " that may"
+                @for failed in wave.failed.iter().take(SHOWN) { br; (cluster(&failed.cluster)) ": " (failed.why) }
+                (more(wave.failed.len()))
+                @if let Some(advice) = &wave.advice { br; span class="soft" { (told(advice)) } }
+            }
+            td {
+                @for skip in wave.skipped.iter().take(SHOWN) {
+                    (cluster(&skip.cluster)) ": " (skip.reason) span class="soft" { ", " (skip.by) ", until " (time(&skip.until)) } br;
+                }
+                (more(wave.skipped.len()))
+            }
+        }
+    }
+}
+
+fn more(count: usize) -> Markup {
+    html! { @if count > SHOWN { " " span class="soft" { "and " (count - SHOWN) " more" } } }
 }
 
 fn filter(snapshot: &Snapshot, query: &FleetQuery) -> Markup {

@@ -153,14 +153,15 @@ pub(in crate::dashboard) fn logged_in() -> Markup {
 pub(super) fn state(word: &str) -> Markup {
     let sign = match word {
         "done" | "passed" | "committed" => "✓",
-        "running" => "▶",
-        "waiting" | "pending" => "◷",
-        "held" => "■",
-        "blocked" => "▲",
+        "running" | "under way" => "▶",
+        "waiting" | "pending" | "ahead" | "soaking" => "◷",
+        "held" | "stopped" | "paused" => "■",
+        "blocked" | "done with exceptions" => "▲",
         "failed" => "✕",
         _ => "·",
     };
-    html! { span class={ "state " (word) } { span aria-hidden="true" { (sign) } " " (word) } }
+    let class = word.replace(' ', "-");
+    html! { span class={ "state " (class) } { span aria-hidden="true" { (sign) } " " (word) } }
 }
 
 /// A time that the script tells by how far away it is.

@@ -17,7 +17,7 @@ use crate::cli::inspect::cluster_checks;
 use crate::cli::{ClusterArguments, ReportArguments};
 use crate::reconcile::main_loop::clock::{Clock as _, SystemClock};
 use crate::reconcile::planner::{Between, ClusterView, FleetReading};
-use crate::report::{ClusterPlan, way_back};
+use crate::report::{ClusterPlan, wave_told, way_back};
 
 /// Arguments of `stepgate plan`.
 #[derive(Debug, Args)]
@@ -79,6 +79,7 @@ fn pending(opened: &Opened, access: &ClusterArguments, name: &str) -> ClusterPla
     let never = rollout::fitting_nowhere(&plan, view.directory.ledger(), SystemClock.now());
     let never: Vec<String> = never.iter().map(ToString::to_string).collect();
     let mut plan = ClusterPlan::of(&plan, &unconfirmed, view.directory.ledger());
+    plan.wave = wave_told(&opened.reading.fleet, name, SystemClock.now());
     plan.warnings.extend(unread);
     plan.warnings.extend(never);
     plan.warnings.extend(way_back(&view));

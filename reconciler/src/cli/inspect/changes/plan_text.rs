@@ -50,6 +50,7 @@ fn short(cluster: &ClusterPlan) -> Vec<String> {
             lines.push(format!("no way back: {}", listed(&one_way)));
         }
         lines.extend(approvals(cluster));
+        lines.extend(cluster.wave.as_ref().map(|wave| format!("wave: {wave}")));
     }
     if let Some(first) = cluster.blocked.first() {
         lines.push(format!("blocked ({}): {}", first.code, first.message));
@@ -323,6 +324,7 @@ mod tests {
             rollout_id: Some("abc".to_owned()),
             source: None,
             blocked: Vec::new(),
+            wave: None,
             warnings: Vec::new(),
             commits: 2,
             machines: 0,
