@@ -26,5 +26,5 @@ mod stopped;
 mod targets;
 mod together;
 mod traced;
-mod way_back;
 mod waves;
+mod way_back;
