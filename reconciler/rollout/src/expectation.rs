@@ -162,12 +162,18 @@ impl Expectation {
         }
     }
 
-    /// Whether nodes are drained on the way to it.
+    /// Whether pods move on the way to it: nodes are drained or come anew, or what runs on all of them does.
     #[must_use]
-    pub fn rolls_nodes(&self) -> bool {
+    pub fn moves_pods(&self) -> bool {
         match self {
             Self::ControlPlane(_) | Self::Workers(_) | Self::WorkersGone { .. } => true,
-            Self::Eks(expected) => matches!(expected.part, EksPart::NodeGroupGone { .. }),
+            Self::Eks(expected) => matches!(
+                expected.part,
+                EksPart::ControlPlane { .. }
+                    | EksPart::Addon { .. }
+                    | EksPart::NodeGroup { .. }
+                    | EksPart::NodeGroupGone { .. }
+            ),
             Self::Tanzu(expected) => matches!(
                 expected.part,
                 TanzuPart::ControlPlane(_) | TanzuPart::Workers { .. } | TanzuPart::WorkersGone { .. }

@@ -3,7 +3,7 @@
 //! Somebody else runs eksctl, and nothing in the cluster names a commit. So each gate asks for what its commit brings about
 //! and what was not there before it; what was not read waits.
 
-use crate::expectation::{ADDON_NAMESPACE, EksExpectation, EksPart, addon_workload};
+use crate::expectation::{ADDON_NAMESPACE, AddonWorkload, EksExpectation, EksPart, addon_workload};
 use crate::observation::{ConditionStatus, Node, NodeOrigin, Observation, Survey};
 use crate::verdict::Reason;
 
@@ -18,7 +18,9 @@ pub(super) fn check(expectation: &EksExpectation, observation: &Observation, fin
     }
     match &expectation.part {
         EksPart::ControlPlane { version } => check_control_plane(version, observation, findings),
-        EksPart::Addon { name, version } => check_addon(name.as_str(), version.as_deref(), observation, findings),
+        EksPart::Addon { name, version } => {
+            check_addon(name.as_str(), version.as_deref(), expectation, observation, findings);
+        }
         EksPart::NodeGroup { name, version, nodes } => {
             check_group(name.as_str(), version.as_deref(), *nodes, observation, findings);
         }
@@ -78,7 +80,13 @@ fn release(version: &str) -> &str {
     text.split(['-', '+', '@']).next().unwrap_or(text)
 }
 
-fn check_addon(name: &str, version: Option<&str>, observation: &Observation, findings: &mut Findings) {
+fn check_addon(
+    name: &str,
+    version: Option<&str>,
+    expectation: &EksExpectation,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
     let Some(workload) = addon_workload(name) else {
         findings.fact(format!("add-on {name}"), "its workloads are not known; the system's are ready");
         return;
@@ -88,20 +96,16 @@ fn check_addon(name: &str, version: Option<&str>, observation: &Observation, fin
         return;
     }
     let subject = format!("{kind} {ADDON_NAMESPACE}/{}", workload.name);
-    let is_it = |namespace: &str, name: &str| namespace == ADDON_NAMESPACE && name == workload.name;
-    let deployments = observation.deployments.iter();
-    let deployments = deployments
-        .filter(|known| kind == "Deployment" && is_it(&known.namespace, &known.name))
-        .map(|known| &known.images);
-    let daemon_sets = observation.daemon_sets.iter();
-    let daemon_sets = daemon_sets
-        .filter(|known| kind == "DaemonSet" && is_it(&known.namespace, &known.name))
-        .map(|known| &known.images);
     let help = format!("kubectl get {} {} -n {ADDON_NAMESPACE} -o yaml", kind.to_lowercase(), workload.name);
-    let Some(images) = deployments.chain(daemon_sets).next() else {
+    let Some(running) = RunningAddon::of(workload, observation) else {
         findings.wait(Reason::on(subject, format!("not found, though it is what add-on {name} runs")).help(help));
         return;
     };
+    let survey = observation.survey.as_ref();
+    if !survey.is_some_and(|survey| is_excused(expectation, &subject, survey)) {
+        running.check_rolled_out(&subject, &help, findings);
+    }
+    let images = running.images;
     let Some(version) = version.filter(|version| *version != "latest") else {
         findings.fact(format!("add-on {name}"), images.join(", "));
         return;
@@ -114,6 +118,60 @@ fn check_addon(name: &str, version: Option<&str>, observation: &Observation, fin
     }
     let message = format!("runs {}, {version} expected", images.join(", "));
     findings.wait(Reason::on(subject, message).field("spec.template.spec.containers[].image").help(help));
+}
+
+/// The workload of an add-on, as far as it tells that all of its pods are of its newest template.
+struct RunningAddon<'a> {
+    images: &'a [String],
+    generation: i64,
+    observed: Option<i64>,
+    /// How many pods there are to be.
+    wanted: u32,
+    /// How many are of the newest template, and in which field.
+    updated: (&'static str, Option<u32>),
+    /// How many there are, those of before included; none where there is one on each node at most.
+    all: Option<u32>,
+}
+
+impl<'a> RunningAddon<'a> {
+    fn of(workload: AddonWorkload, observation: &'a Observation) -> Option<Self> {
+        let is_it = |namespace: &str, name: &str| namespace == ADDON_NAMESPACE && name == workload.name;
+        if workload.kind == "Deployment" {
+            let mut deployments = observation.deployments.iter();
+            let found = deployments.find(|known| is_it(&known.namespace, &known.name))?;
+            return Some(Self {
+                images: &found.images,
+                generation: found.generation,
+                observed: found.observed_generation,
+                wanted: found.spec_replicas,
+                updated: ("status.updatedReplicas", found.updated_replicas),
+                all: found.replicas,
+            });
+        }
+        let found = observation.daemon_sets.iter().find(|known| is_it(&known.namespace, &known.name))?;
+        Some(Self {
+            images: &found.images,
+            generation: found.generation,
+            observed: found.observed_generation,
+            wanted: found.desired_scheduled.unwrap_or_default(),
+            updated: ("status.updatedNumberScheduled", found.updated_scheduled),
+            all: None,
+        })
+    }
+
+    /// Pods of before are as ready as ever where the new image cannot be pulled.
+    fn check_rolled_out(&self, subject: &str, help: &str, findings: &mut Findings) {
+        findings.observed(subject, self.generation, self.observed, help);
+        let (field, updated) = self.updated;
+        let (updated, wanted) = (updated.unwrap_or_default(), self.wanted);
+        if updated < wanted {
+            let message = format!("{updated} of {wanted} pods are of its newest template");
+            findings.wait(Reason::on(subject, message).field(field).help(help));
+        } else if let Some(all) = self.all.filter(|all| *all > wanted) {
+            let message = format!("{all}, {wanted} expected: pods of before are still there");
+            findings.wait(Reason::on(subject, message).field("status.replicas").help(help));
+        }
+    }
 }
 
 fn nodes_of<'a>(group: &'a str, observation: &'a Observation) -> impl Iterator<Item = &'a Node> {

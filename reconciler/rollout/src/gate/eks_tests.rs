@@ -145,6 +145,11 @@ fn an_add_on_runs_its_version() {
     observation.deployments.push(crate::observation::Deployment {
         namespace: "kube-system".to_owned(),
         name: "coredns".to_owned(),
+        generation: 3,
+        observed_generation: Some(3),
+        spec_replicas: 2,
+        replicas: Some(2),
+        updated_replicas: Some(2),
         images: vec![image.clone()],
         ..crate::observation::Deployment::default()
     });
@@ -155,6 +160,49 @@ fn an_add_on_runs_its_version() {
         check_part(part("coredns", version), &observation, &[]);
     }
     check_part(part("team-agent", Some("v2.2.0")), &observation, &[]);
+}
+
+#[test]
+fn an_add_on_is_rolled_out_when_no_pod_of_before_is_left() {
+    let part = || EksPart::Addon { name: "coredns".parse().unwrap(), version: Some("v1.11.4".to_owned()) };
+    let with = |replicas: u32, updated: Option<u32>| {
+        let mut observation = reading(&[]);
+        observation.deployments.push(crate::observation::Deployment {
+            namespace: "kube-system".to_owned(),
+            name: "coredns".to_owned(),
+            observed_generation: Some(0),
+            spec_replicas: 2,
+            replicas: Some(replicas),
+            // Those of before are, where the new ones are not.
+            ready_replicas: Some(2),
+            updated_replicas: updated,
+            images: vec!["registry.example.com/eks/coredns:v1.11.4-eksbuild.2".to_owned()],
+            ..crate::observation::Deployment::default()
+        });
+        observation
+    };
+    let coredns = "Deployment kube-system/coredns: status.";
+    for (updated, count) in [(None, 0), (Some(1), 1)] {
+        let few = format!("{coredns}updatedReplicas: {count} of 2 pods are of its newest template");
+        check_part(part(), &with(3, updated), &[&few]);
+    }
+    let many = format!("{coredns}replicas: 3, 2 expected: pods of before are still there");
+    check_part(part(), &with(3, Some(2)), &[&many]);
+    check_part(part(), &with(2, Some(2)), &[]);
+    // What was not ready before the rollout need not be.
+    let mut broken = with(3, Some(1));
+    broken.survey = Some(Survey { workloads: 1, broken: vec!["Deployment kube-system/coredns".to_owned()] });
+    let before = Before::of(&broken);
+    check_expectation(&EksExpectation { part: part(), before }, &broken, &[]);
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_told_where_pods_come_anew() {
+    use crate::expectation::Expectation;
+    let moves = |part: EksPart| Expectation::Eks(part.into()).moves_pods();
+    assert!(moves(group(1)) && moves(EksPart::NodeGroupGone { name: "ng-1-31".parse().unwrap() }));
+    assert!(moves(EksPart::Addon { name: "kube-proxy".parse().unwrap(), version: None }));
+    assert!(!moves(EksPart::Leftovers { cluster: "shop".to_owned(), groups: Vec::new() }));
 }
 
 #[test]

@@ -281,7 +281,7 @@ impl Gate<'_> {
         for expectation in self.expectations {
             self.check(expectation, observation, &mut findings);
         }
-        if self.expectations.iter().any(Expectation::rolls_nodes) {
+        if self.expectations.iter().any(Expectation::moves_pods) {
             let committed_at = self.binding.map(|binding| binding.committed_at);
             drain::check(observation, committed_at, &mut findings);
             in_place::check(observation, committed_at, &mut findings);

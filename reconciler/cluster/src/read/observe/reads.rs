@@ -31,7 +31,7 @@ pub(super) struct Reads<'a> {
     pub(super) kube_vip: bool,
     /// Which Lease says who holds the control plane's address.
     pub(super) lease: Option<&'a str>,
-    /// Whether nodes roll, so that what keeps them is looked at.
+    /// Whether pods move, so that what keeps nodes and what fails beside them is looked at.
     pub(super) drains: bool,
     /// Whether it is looked at how many requests fail.
     pub(super) api_requests: bool,
@@ -57,7 +57,7 @@ impl<'a> Reads<'a> {
     }
 
     fn add(&mut self, expectation: &'a Expectation) {
-        self.drains |= expectation.rolls_nodes();
+        self.drains |= expectation.moves_pods();
         match expectation {
             Expectation::ClusterHealthy { cluster } => {
                 self.nodes = true;
