@@ -400,7 +400,7 @@ fn a_wave_binds_the_start_the_stages_before_machines_or_every_stage() {
             .iter()
             .any(|effect| matches!(effect, Effect::Wait { reason, .. } if reason.message == "wave one is stopped"))
     };
-    let stages = [("capi", 1, 2), ("control-plane", 1, 2), ("cilium", 1, 2)];
+    let stages = [("capi", 1, 2), ("control-plane", 1, 2), ("workers/a", 1, 2)];
     for (binds, held) in [
         (Binds::Start, [true, false, false]),
         (Binds::BeforeMachines, [true, true, false]),
