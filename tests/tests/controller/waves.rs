@@ -108,7 +108,7 @@ fn a_failed_cluster_stops_its_wave_until_it_is_mended() {
     let begun = || TEAMS.into_iter().filter(|team| has_begun(&fleet, team)).collect::<Vec<_>>();
     let at_first = begun();
     assert!(!at_first.contains(&"team-d"), "{at_first:?}");
-    let pass = run_for(&fleet, &controller, SignedDuration::from_hours(12));
+    let pass = run_for(&fleet, &controller, SignedDuration::from_hours(3));
     let stopped = |pass: &ReconcileReport| {
         let message = outcome(pass, "team-d").message();
         assert!(message.contains("wave teams is stopped: team-a (held at cilium)"), "{}", told(pass));
@@ -118,7 +118,7 @@ fn a_failed_cluster_stops_its_wave_until_it_is_mended() {
     stopped(&pass);
     let stages = TEAMS.map(|team| fleet.stages(team));
     // A process that has just been started begins nothing before it has looked.
-    let pass = run_for(&fleet, &fleet.controller(), SignedDuration::from_hours(6));
+    let pass = run_for(&fleet, &fleet.controller(), SignedDuration::from_hours(1));
     assert!(is_held(&pass, "team-a"), "{}", told(&pass));
     assert_eq!(TEAMS.map(|team| fleet.stages(team)), stages, "{}", told(&pass));
     stopped(&pass);
@@ -204,7 +204,7 @@ fn a_deadline_stops_what_is_left_of_a_wave() {
     fleet.run_until(&controller, stopped);
     let begun: Vec<&str> = TEAMS.into_iter().filter(|team| has_begun(&fleet, team)).collect();
     let before = begun.iter().map(|team| fleet.stages(team)).collect::<Vec<_>>();
-    let pass = run_for(&fleet, &controller, SignedDuration::from_hours(24));
+    let pass = run_for(&fleet, &controller, SignedDuration::from_hours(4));
     assert!(stopped(&pass), "{}", told(&pass));
     assert_eq!(TEAMS.into_iter().filter(|team| has_begun(&fleet, team)).collect::<Vec<_>>(), begun);
     let after = begun.iter().map(|team| fleet.stages(team)).collect::<Vec<_>>();
