@@ -204,13 +204,17 @@ fn a_deadline_stops_what_is_left_of_a_wave() {
     fleet.run_until(&controller, stopped);
     let begun: Vec<&str> = TEAMS.into_iter().filter(|team| has_begun(&fleet, team)).collect();
     let before = begun.iter().map(|team| fleet.stages(team)).collect::<Vec<_>>();
-    let pass = run_for(&fleet, &controller, SignedDuration::from_hours(4));
-    assert!(stopped(&pass), "{}", told(&pass));
+    // Nobody is to be looked at again, so time goes on by itself.
+    for _ in 0..8 {
+        fleet.clock.advance(SignedDuration::from_hours(3));
+        fleet.run_until(&controller, stopped);
+    }
     assert_eq!(TEAMS.into_iter().filter(|team| has_begun(&fleet, team)).collect::<Vec<_>>(), begun);
-    let after = begun.iter().map(|team| fleet.stages(team)).collect::<Vec<_>>();
     // What was at its last stage is verified and closed.
-    let grown = before.iter().zip(&after).filter(|(before, after)| before != after);
-    assert!(grown.clone().all(|(_, after)| after.last().is_some_and(|last| last == "verify")), "{before:?} {after:?}");
+    for (team, before) in begun.iter().zip(before) {
+        let after = fleet.stages(team);
+        assert!(after == before || ledger(&fleet, team).contains("state: done"), "{team}: {before:?} {after:?}");
+    }
     fleet.edit("stepgate.yaml", |text| text.replace("deadline: 1h", "deadline: 9d"));
     fleet.run_to_the_end(&controller);
 }
