@@ -166,6 +166,7 @@ mod tests {
     use super::*;
     use crate::announcement::announcements;
     use crate::step::harness::RolloutHarness;
+    use policy::OnFailure;
 
     /// What ends in a rollout of two stages, a line a span.
     fn told(ledger: &Ledger) -> Vec<Spans> {
@@ -213,7 +214,8 @@ mod tests {
     fn a_stage_that_was_taken_back_ends_as_a_failure() {
         let mut harness = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
         harness.broken = vec![("capi", 2)];
-        harness.until("revert capi");
+        harness.policy.on_failure = OnFailure::Revert;
+        harness.until("revert capi 1");
         let told = told(&harness.ledger.unwrap());
         let failed: Vec<&Span> =
             told.iter().flat_map(|told| &told.spans).filter(|span| span.failure.is_some()).collect();

@@ -294,7 +294,9 @@ mod tests {
         metrics.passed(None, Duration::ZERO, 3.0);
         let text = metrics.text();
         assert!(
-            !text.contains("stepgate_waits_for_people{") && !text.contains("stepgate_wave_state{") && !text.contains("stage_since_timestamp_seconds{"),
+            !text.contains("stepgate_waits_for_people{")
+                && !text.contains("stepgate_wave_state{")
+                && !text.contains("stage_since_timestamp_seconds{"),
             "{text}"
         );
         assert!(!text.contains("cluster=\"two\"") && !text.contains("workers\"} 1\n# "), "{text}");

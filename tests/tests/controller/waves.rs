@@ -194,27 +194,3 @@ fn a_pause_of_a_wave_ends_by_itself() {
     assert!(fleet.clock_now() >= ends);
     fleet.run_to_the_end(&controller);
 }
-
-#[test]
-fn a_deadline_stops_what_is_left_of_a_wave() {
-    let fleet = fleet("concurrency: 1, deadline: 1h");
-    let controller = fleet.controller();
-    let stopped =
-        |pass: &ReconcileReport| outcome(pass, "team-d").message().contains("wave teams is stopped: its deadline");
-    fleet.run_until(&controller, stopped);
-    let begun: Vec<&str> = TEAMS.into_iter().filter(|team| has_begun(&fleet, team)).collect();
-    let before = begun.iter().map(|team| fleet.stages(team)).collect::<Vec<_>>();
-    // Nobody is to be looked at again, so time goes on by itself.
-    for _ in 0..8 {
-        fleet.clock.advance(SignedDuration::from_hours(3));
-        fleet.run_until(&controller, stopped);
-    }
-    assert_eq!(TEAMS.into_iter().filter(|team| has_begun(&fleet, team)).collect::<Vec<_>>(), begun);
-    // What was at its last stage is verified and closed.
-    for (team, before) in begun.iter().zip(before) {
-        let after = fleet.stages(team);
-        assert!(after == before || ledger(&fleet, team).contains("state: done"), "{team}: {before:?} {after:?}");
-    }
-    fleet.edit("stepgate.yaml", |text| text.replace("deadline: 1h", "deadline: 9d"));
-    fleet.run_to_the_end(&controller);
-}

@@ -102,7 +102,7 @@ pub fn wave_turn(wave: &Wave, members: &[WaveMember], own: &ClusterName, now: Ti
         let message = format!("wave {} goes without it {lease}", wave.name);
         let reason =
             Reason::new(message).help("take it out of `skip` of the wave: it begins then, as far as there is a place");
-        return started.is_none().then(|| WaveHold { reason, until: Some(lease.until), binds: Binds::Start });
+        return started.is_none().then_some(WaveHold { reason, until: Some(lease.until), binds: Binds::Start });
     }
     let active = active(wave, members, now);
     let others: Vec<&WaveMember> = active.iter().copied().filter(|member| member.cluster != own.cluster).collect();

@@ -120,7 +120,7 @@ fn canaries_go_alone_and_the_rest_waits_until_they_have_soaked() {
     assert_eq!(may_go(&two, &[("a", done(1)), ("b", READY), ("c", READY)], 2), ["a", "b"]);
     assert_eq!(may_go(&two, &[("a", done(1)), ("b", done(2)), ("c", READY)], 2), ["a", "b", "c"]);
     // A canary that its wave goes without is waited for by nobody.
-    let without = Wave { skip: vec![skip("c", 30)], ..named.clone() };
+    let without = Wave { skip: vec![skip("c", 30)], ..named };
     assert_eq!(may_go(&without, &at(READY), 0), ["a", "b"]);
     // One that is not there would never be done.
     let missing = wave(|wave| wave.first = First::Named(vec!["z".to_owned()]));

@@ -85,9 +85,8 @@ fn is_done(simulation: &Simulation, name: &ClusterName) -> bool {
 pub(super) fn check_commit(simulation: &Simulation, name: &ClusterName) -> Vec<Violation> {
     let waves = simulation.waves();
     let Some(place) = waves.iter().position(|wave| wave.clusters.contains(name)) else { return Vec::new() };
-    let (earlier, ModelWave { wave, clusters }) = match (waves.get(..place), waves.get(place)) {
-        (Some(earlier), Some(own)) => (earlier, own),
-        _ => return Vec::new(),
+    let (Some(earlier), Some(ModelWave { wave, clusters })) = (waves.get(..place), waves.get(place)) else {
+        return Vec::new();
     };
     let ledger = |cluster: &ClusterName| running(simulation.deployed(cluster).and_then(|tree| tree.ledger.as_ref()));
     let others = || clusters.iter().filter(|other| *other != name && ledger(other).is_some());
