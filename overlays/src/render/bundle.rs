@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bundles::{ArtifactKind, EksdSignatureVerdict, ImageReference, Manifest, SignatureVerdict};
+use bundles::{
+    ArtifactKind, EksdSignatureVerdict, ImageReference, KubernetesMinor, KubernetesVersion, Manifest, SignatureVerdict,
+    VersionsBundle,
+};
 use yaml::{Mapping, Node, emit};
 
 use super::images::DeployedImages;
@@ -10,7 +13,8 @@ use super::output::Directory;
 use super::{ComponentName, RenderError, RenderRequest, RenderedComponent, upstream};
 use crate::edit::Edits;
 use crate::note::{Note, NoteKind, Weight};
-use crate::{BundleFile, ClusterKind, document, edit};
+use crate::object::objects_of;
+use crate::{BundleFile, ClusterKind, Provider, document, edit};
 
 const NAME: ComponentName = ComponentName::Bundle;
 const NAMESPACE: &str = "eksa-system";
@@ -143,6 +147,29 @@ fn bundles_text(
     in_namespace(&text)
 }
 
+/// What nodes of one Kubernetes version are made of, in words: where two bundles say the same, nodes stay.
+#[must_use]
+pub fn node_parts(section: &VersionsBundle, provider: &Provider) -> String {
+    let release = section.eks_d.as_ref().and_then(|release| {
+        let version = release.kubernetes_version.as_ref()?;
+        Some(format!("{version} {}", release.number?))
+    });
+    let mut parts: Vec<String> = release.into_iter().collect();
+    let is_of_others = |component: &str| {
+        let providers =
+            [Provider::VSphere, Provider::Nutanix, Provider::Snow, Provider::Tinkerbell, Provider::CloudStack];
+        providers.iter().any(|other| other != provider && other.bundle_component() == Some(component))
+    };
+    for component in section.components.iter().filter(|component| !is_of_others(&component.name)) {
+        let images = component.artifacts.iter().filter(|artifact| artifact.kind == ArtifactKind::Image);
+        for artifact in images.filter(|artifact| reaches_nodes(&component.name, &artifact.name)) {
+            let content = artifact.digest.map_or_else(|| artifact.uri.clone(), |digest| digest.to_string());
+            parts.push(format!("{}.{} {content}", component.name, artifact.name));
+        }
+    }
+    parts.join(", ")
+}
+
 /// The images of a bundle that reach nodes and have a digest.
 fn node_images(bundles: &bundles::Bundles) -> BTreeMap<ImagePlace, (ImageReference, bundles::Digest)> {
     let mut images = BTreeMap::new();
@@ -182,6 +209,7 @@ fn eksd_releases(request: &RenderRequest<'_>, bundle: &BundleFile) -> Result<BTr
         versions.insert(cluster.kubernetes_version.clone());
         versions.extend(cluster.worker_groups.iter().map(|group| group.kubernetes_version.clone()));
     }
+    versions.extend(on_the_way(request, bundle));
     let mut releases = BTreeMap::new();
     for version in versions {
         let Some(reference) = version
@@ -205,6 +233,26 @@ fn eksd_releases(request: &RenderRequest<'_>, bundle: &BundleFile) -> Result<BTr
         releases.insert(name, text);
     }
     Ok(releases)
+}
+
+/// The Kubernetes versions that managed clusters go through by rollouts of their own: their management cluster has the releases before.
+fn on_the_way(request: &RenderRequest<'_>, bundle: &BundleFile) -> Vec<String> {
+    let managed = request.fleet.managed_by(&request.cluster.name);
+    let chained = managed.filter(|cluster| request.fleet.policy.chains_upgrades(&cluster.name));
+    let wanted =
+        chained.filter_map(|cluster| Some(cluster.kubernetes_version.parse::<KubernetesVersion>().ok()?.minor()));
+    let Some((lowest, highest)) = lowest_release(request).zip(wanted.max()) else { return Vec::new() };
+    let minors = bundle.bundles.versions_bundles.iter().map(|section| section.kubernetes_version.minor());
+    minors.filter(|minor| (lowest..=highest).contains(minor)).map(|minor| minor.to_string()).collect()
+}
+
+/// The lowest Kubernetes minor of which a release is deployed.
+fn lowest_release(request: &RenderRequest<'_>) -> Option<KubernetesMinor> {
+    let directory = request.deployed.below(NAME.directory());
+    let objects = directory.files.values().flat_map(|bytes| objects_of(bytes));
+    let releases = objects.filter(|node| node.get("kind").and_then(Node::as_str) == Some("Release"));
+    let channel = |node: Node| node.at(&["spec", "channel"])?.as_str()?.replace('-', ".").parse().ok();
+    releases.filter_map(channel).min()
 }
 
 /// The ConfigMap that EKS Anywhere's in-place upgrade looks its image up in: EKS-D version to upgrader image.

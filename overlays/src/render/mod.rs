@@ -37,6 +37,7 @@ use crate::{ClusterKind, Files, Note, RenderedTree};
 use images::{DeployedImages, PinReport, SectionImages};
 use output::Directory;
 
+pub use bundle::node_parts;
 pub use flux::install_address;
 pub use flux_objects::{kustomization_file, kustomization_name};
 pub use needs::needs;

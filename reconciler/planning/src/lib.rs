@@ -4,6 +4,7 @@
 //! Architecture Invariant: everything here is a value or a pure function of values. What is read of git comes in, and errors are names that are
 //! refused.
 
+pub mod chain;
 mod changes;
 mod contract;
 pub mod declared;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
+use crate::chain::Chain;
 use crate::edit::AcceptedEdit;
 use crate::identity::ClusterIdentity;
 use crate::plan::PastDurations;
@@ -92,8 +93,15 @@ pub struct EtcdBefore {
 pub struct LedgerFormat(u32);
 
 impl LedgerFormat {
-    /// What this version writes. It is raised by a change that an older version would misread.
-    pub const CURRENT: Self = Self(1);
+    /// The highest that this version reads. It is raised by a change that an older version would misread.
+    pub const CURRENT: Self = Self(2);
+
+    /// What a ledger is written as: the lowest form that has all of it, so that older versions go on reading the others.
+    #[must_use]
+    pub fn of(chain: Option<&Chain>) -> Self {
+        // Who does not know of chains takes what a cluster is at for what its source commit asks for.
+        if chain.is_some() { Self(2) } else { Self::default() }
+    }
 }
 
 impl Default for LedgerFormat {
@@ -179,6 +187,9 @@ pub struct Ledger {
     /// What the cluster goes back to, or is kept at, instead of what the source branch asks for; none where that counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
+    /// The rollouts that lead to what the source commit asks for, of which this is one; none where it is the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<Chain>,
     /// What ran otherwise than the source branch said when the cluster was recorded all the same, a
     /// line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -10,6 +10,7 @@
 mod announcement;
 mod approval;
 mod before;
+mod chain;
 mod change;
 pub mod check;
 mod deploy;
@@ -43,6 +44,7 @@ mod world;
 pub use announcement::{Announcement, AnnouncementId, RolloutStanding, announcements, standing};
 pub use approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, People, Retry};
 pub use before::Before;
+pub use chain::{Chain, ChainBundle, ChainGroup, ChainSearch, ChainTarget, NoWay};
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
 pub use deploy::{DeployCommit, DeployHead, KnownCommit, Landed, Landing, StageTrailer};
 pub use edit::AcceptedEdit;
@@ -82,9 +84,9 @@ pub use observation::{
     WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
-    Block, ClusterRole, EksctlStages, Estimate, ExpectedTime, ExtendedSupport, GroupVersions, LostVersion, MinorBack,
-    MissingHops, NodeTime, PastDurations, Plan, PlanInput, ProviderContracts, RULES, RenderFailure, Risk, RiskGroup,
-    RiskKind, SkewFacts, SkewRule, StageAtTheEnd, StageInput, StagePlan, StageState, StageTime, TanzuStages,
+    Block, Chaining, ClusterRole, EksctlStages, Estimate, ExpectedTime, ExtendedSupport, GroupVersions, LostVersion,
+    MinorBack, MissingHops, NodeTime, PastDurations, Plan, PlanInput, ProviderContracts, RULES, RenderFailure, Risk,
+    RiskGroup, RiskKind, SkewFacts, SkewRule, StageAtTheEnd, StageInput, StagePlan, StageState, StageTime, TanzuStages,
     VersionStep, hops, plan, risk_groups,
 };
 pub use rollback::Rollback;

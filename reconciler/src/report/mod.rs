@@ -18,7 +18,10 @@ pub use diff::{DiffReport, FileReport, changed_files};
 pub use events::{EventReport, EventsReport, by_time, events_of, pushes_since};
 pub use history::{CommitReport, HistoryReport, commits_of};
 pub use objects::{ObjectChange, changed_objects};
-pub use plan::{BlockReport, ChangeReport, ClusterPlan, ExpectedTimeReport, RiskGroupReport, StageReport};
+pub use plan::{
+    BlockReport, ChainReport, ChainTargetReport, ChangeReport, ClusterPlan, ExpectedTimeReport, RiskGroupReport,
+    StageReport,
+};
 pub use problems::{ProblemReport, found, of_repository};
 pub use status::{ClusterStatus, MachineStatus, StageStatus};
 pub use tanzu::{AddonStatus, TanzuStatus};

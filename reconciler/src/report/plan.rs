@@ -1,8 +1,10 @@
 //! Plans as documents with a stable shape: what `stepgate plan` prints and what the demo's report holds.
 
+use std::collections::BTreeMap;
+
 use domain::ProblemCode;
 use policy::Approval;
-use rollout::{Block, Ledger, NodeTime, Plan, RiskGroup, StagePlan, StageState, risk_groups};
+use rollout::{Block, Chain, ChainTarget, Ledger, NodeTime, Plan, RiskGroup, StagePlan, StageState, risk_groups};
 use serde::Serialize;
 
 /// The plan of one cluster.
@@ -15,6 +17,9 @@ pub struct ClusterPlan {
     pub rollout_id: Option<String>,
     /// Commit of the source branch.
     pub source: Option<String>,
+    /// The rollouts that lead to what the source branch asks for, of which this is one; left out where it is the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainReport>,
     /// What forbids the rollout; empty where nothing does.
     pub blocked: Vec<BlockReport>,
     /// The wave that it goes in, and what that says, in words; absent where the policy has none for it.
@@ -32,6 +37,59 @@ pub struct ClusterPlan {
     pub risk_groups: Vec<RiskGroupReport>,
     /// The stages in order, skipped ones included.
     pub stages: Vec<StageReport>,
+}
+
+/// Rollouts that follow each other.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainReport {
+    /// Which of them the plan is about, from 1.
+    pub rollout: usize,
+    /// How many there are.
+    pub rollouts: usize,
+    /// Which of how many it is, and where to, in words.
+    pub told: String,
+    /// What each of them leads to, those included that have ended.
+    pub targets: Vec<ChainTargetReport>,
+}
+
+/// What one rollout of a chain leads to.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainTargetReport {
+    /// Kubernetes of the control plane.
+    pub kubernetes: String,
+    /// Kubernetes of worker groups that have a version of their own.
+    pub workers: BTreeMap<String, String>,
+    /// Name of the bundle.
+    pub bundle: String,
+    /// The version of EKS Anywhere that the bundle belongs to; null where nothing says so.
+    pub eksa: Option<String>,
+    /// The stages that replace nodes.
+    pub rolls: Vec<String>,
+    /// The versions in words.
+    pub told: String,
+}
+
+impl From<&Chain> for ChainReport {
+    fn from(chain: &Chain) -> Self {
+        let targets = chain.targets.iter().map(ChainTargetReport::from).collect();
+        Self { rollout: chain.rollout, rollouts: chain.targets.len(), told: chain.to_string(), targets }
+    }
+}
+
+impl From<&ChainTarget> for ChainTargetReport {
+    fn from(target: &ChainTarget) -> Self {
+        let workers = target.workers.iter().map(|(group, version)| (group.to_string(), version.clone()));
+        Self {
+            kubernetes: target.kubernetes.clone(),
+            workers: workers.collect(),
+            bundle: target.bundle.clone(),
+            eksa: target.eksa.clone(),
+            rolls: target.rolls.iter().map(ToString::to_string).collect(),
+            told: target.to_string(),
+        }
+    }
 }
 
 /// How long a rollout takes, by one that has ended.
@@ -147,6 +205,7 @@ impl ClusterPlan {
             cluster: plan.cluster.to_string(),
             rollout_id: Some(plan.rollout_id.to_string()),
             source: Some(plan.source.to_string()),
+            chain: plan.chain.as_ref().map(ChainReport::from),
             blocked: plan
                 .blocked
                 .iter()
@@ -183,6 +242,7 @@ impl ClusterPlan {
             cluster: cluster.to_owned(),
             rollout_id: None,
             source: None,
+            chain: None,
             blocked: vec![block],
             wave: None,
             warnings: Vec::new(),

@@ -20,6 +20,9 @@ pub struct ClusterStatus {
     pub state: String,
     /// The rollout that the ledger records, or that the plan would begin.
     pub rollout: Option<String>,
+    /// Which rollout of how many it is on the way to what the source branch asks for; left out where it is the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
     /// The last committed stage of it.
     pub committed: Option<String>,
     /// The next stage with a difference.
@@ -86,6 +89,7 @@ impl ClusterStatus {
             rollout: running
                 .map(|ledger| ledger.rollout.to_string())
                 .or_else(|| next.as_ref().map(|_| view.plan.rollout_id.to_string())),
+            chain: view.chain().map(ToString::to_string),
             committed: running.and_then(|ledger| ledger.stages.last()).map(|record| record.stage.to_string()),
             next,
             message: format!("{message}{}", aside.unwrap_or_default()),
@@ -133,6 +137,7 @@ impl ClusterStatus {
             cluster: cluster.to_owned(),
             state: explanation.state.word().to_owned(),
             rollout: None,
+            chain: None,
             committed: None,
             next: explanation.stage.as_ref().map(ToString::to_string),
             message: reasons.first().cloned().unwrap_or_default(),
@@ -153,6 +158,7 @@ impl ClusterStatus {
             cluster,
             state: "failed".to_owned(),
             rollout: None,
+            chain: None,
             committed: None,
             next: None,
             reasons: vec![message.clone()],

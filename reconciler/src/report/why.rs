@@ -21,6 +21,9 @@ pub struct WhyReport {
     pub state: String,
     /// The rollout.
     pub rollout: Option<String>,
+    /// Which rollout of how many it is on the way to what the source branch asks for; left out where it is the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
     /// The stage concerned.
     pub stage: Option<String>,
     /// Why, one reason each, the most telling first.
@@ -68,6 +71,7 @@ impl WhyReport {
             rollout: ledger
                 .map(|ledger| ledger.rollout.to_string())
                 .or_else(|| view.plan.has_differences().then(|| view.plan.rollout_id.to_string())),
+            chain: view.chain().map(ToString::to_string),
             stage: explanation.stage.as_ref().map(ToString::to_string),
             reasons: explanation.reasons.iter().map(ToString::to_string).collect(),
             since: last.map(|record| record.committed_at.to_string()),

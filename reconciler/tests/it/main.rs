@@ -16,6 +16,7 @@ mod bad_input;
 mod bad_repository;
 mod between;
 mod canary;
+mod chained;
 mod checking;
 mod commands;
 mod dashboard;

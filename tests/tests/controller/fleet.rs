@@ -58,6 +58,17 @@ impl Fleet {
         Self::on(folder, repository, "2026-01-05T09:00:00Z".parse().unwrap(), ForgeAccess::default(), change)
     }
 
+    /// A fleet whose files are other ones before it is adopted.
+    pub fn with_files(change: impl FnOnce(&mut FleetFiles)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::create(&folder.path().join("fleet.git"), &"main".parse().unwrap()).unwrap();
+        let mut files = FleetFiles::of(&settings(&folder)).unwrap();
+        change(&mut files);
+        let clusters = CLUSTERS.map(str::to_owned);
+        let start = "2026-01-05T09:00:00Z".parse().unwrap();
+        Self::of_files(folder, repository, start, ForgeAccess::default(), files, &clusters, |policy| policy)
+    }
+
     /// A fleet in an empty repository, from this time on, with another `stepgate.yaml`.
     pub fn on(
         folder: TempDir,
@@ -66,14 +77,7 @@ impl Fleet {
         access: ForgeAccess,
         change: impl FnOnce(String) -> String,
     ) -> Self {
-        let settings = DemoSettings {
-            folder: folder.path().to_owned(),
-            kind: DemoKind::EksAnywhere,
-            bundles: None,
-            mirrors: Vec::new(),
-            broken: None,
-        };
-        let files = FleetFiles::of(&settings).unwrap();
+        let files = FleetFiles::of(&settings(&folder)).unwrap();
         let clusters = CLUSTERS.map(str::to_owned);
         Self::of_files(folder, repository, start, access, files, &clusters, change)
     }
@@ -86,14 +90,7 @@ impl Fleet {
         names: &[String],
         change: impl FnOnce(String) -> String,
     ) -> Self {
-        let settings = DemoSettings {
-            folder: folder.path().to_owned(),
-            kind: DemoKind::EksAnywhere,
-            bundles: None,
-            mirrors: Vec::new(),
-            broken: None,
-        };
-        let mut files = FleetFiles::of(&settings).unwrap();
+        let mut files = FleetFiles::of(&settings(&folder)).unwrap();
         let like = files.before.remove("clusters/team-a/cluster.yaml").unwrap();
         let like = String::from_utf8(like).unwrap();
         files.before.remove("clusters/team-b/cluster.yaml");
@@ -305,6 +302,16 @@ impl Fleet {
     /// The files of one folder of the deploy branch.
     pub fn folder(&self, folder: &str) -> RenderedTree {
         self.tree().below(folder)
+    }
+}
+
+fn settings(folder: &TempDir) -> DemoSettings {
+    DemoSettings {
+        folder: folder.path().to_owned(),
+        kind: DemoKind::EksAnywhere,
+        bundles: None,
+        mirrors: Vec::new(),
+        broken: None,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod announced;
 mod approvals;
+mod chained;
 mod chats;
 mod edits;
 mod explained;

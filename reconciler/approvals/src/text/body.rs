@@ -63,6 +63,9 @@ pub fn text(
     };
     let mut text =
         format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, asked.source, plan.digest);
+    if let Some(chain) = &plan.chain {
+        text.push_str(&format!("\nIt is {chain}.\n"));
+    }
     if let Some(back) = &plan.rollback {
         let reason = back.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         text.push_str(&format!("\nIt goes back to {back}, as {} wanted it{reason}.\n", back.by));

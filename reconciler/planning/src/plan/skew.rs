@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use overlays::ClusterSpec;
-use rollout::{GroupVersions, ProviderContracts, SkewFacts, StageName, VersionStep};
+use overlays::{ClusterKind, ClusterSpec};
+use rollout::{Chaining, GroupVersions, ProviderContracts, SkewFacts, StageName, VersionStep};
 
 use super::Facts;
 use crate::stage_tree::StageTree;
@@ -58,6 +58,13 @@ pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
         core_contracts: core_contracts(facts.parts),
         providers: providers(facts.parts),
         extended_support: support::extended_support(facts.fleet, facts.cluster, facts.today),
+        chaining: match facts.cluster.kind {
+            ClusterKind::EksAnywhere if facts.fleet.policy.chains_upgrades(&facts.cluster.name) => Chaining::On,
+            ClusterKind::EksAnywhere => Chaining::Off,
+            ClusterKind::ClusterApi | ClusterKind::ClusterClass | ClusterKind::Tanzu | ClusterKind::Eksctl => {
+                Chaining::Unsupported
+            }
+        },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use domain::CommitId;
 use jiff::Timestamp;
-use rollout::{Ledger, LedgerState, Plan, StageRecordKind};
+use rollout::{Block, Ledger, LedgerState, Plan, StageRecordKind};
 
 /// What other clusters want to know of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +27,10 @@ struct LastRollout {
 impl ClusterProgress {
     /// By its plan and its ledger.
     pub fn of(plan: &Plan, ledger: Option<&Ledger>) -> Self {
-        let next = plan.has_differences().then(|| plan.next_stage());
         let running = ledger.filter(|ledger| ledger.state == LedgerState::Running);
+        let next = plan.has_differences().then(|| plan.next_stage());
+        // Those that it waits for would wait for it in turn.
+        let next = next.filter(|_| running.is_some() || !waits_for_others(plan));
         let rollout = ledger.map(|ledger| LastRollout {
             source: ledger.source.clone(),
             started: ledger.started_at,
@@ -80,6 +82,12 @@ impl ClusterProgress {
             None => None,
         }
     }
+}
+
+/// Whether the next rollout of a chain begins once other clusters have followed, or have gone ahead, and nothing else keeps it.
+fn waits_for_others(plan: &Plan) -> bool {
+    let of_others = |block: &Block| Block::OF_OTHER_CLUSTERS.contains(&block.code.as_str());
+    plan.chain.is_some() && !plan.blocked.is_empty() && plan.blocked.iter().all(of_others)
 }
 
 /// How it was taken back: by people, or a stage of the rollout that is on the way.

@@ -66,17 +66,26 @@ pub enum UpdateError {
 pub fn present(fleet: &Fleet, releases: &[PublishedRelease]) -> Result<Present, UpdateError> {
     let newest = fleet.bundles.iter().max_by_key(|file| file.bundles.number).ok_or(UpdateError::NoBundle)?;
     let bundles = &newest.bundles;
-    let declared = fleet.eksa_releases.iter().map(|file| &file.release);
-    let declared = declared.filter(|release| release.bundles_name.as_deref() == Some(bundles.name.as_str()));
-    let declared = declared.map(|release| release.version.clone());
     let published = releases.iter().filter(|release| release.number == bundles.number);
     let published = published.map(|release| release.version.clone());
-    // Builds that were never released say v0.0.0.
-    let own = bundles.cli_max_version.iter().map(|text| Version::new(text.as_str()));
-    let own = own.filter(|version| version.precedence().is_some_and(|it| it.core > (0, 0, 0)));
-    let version = declared.chain(published).chain(own).find(|version| !version.is_opaque());
+    let versions = declared_version(fleet, bundles).into_iter().chain(published).chain(built_version(bundles));
+    let version = versions.into_iter().find(|version| !version.is_opaque());
     let version = version.ok_or_else(|| UpdateError::UnknownVersion(bundles.name.clone()))?;
     Ok(Present { version, number: bundles.number })
+}
+
+/// The version of EKS Anywhere that an `EKSARelease` of the fleet gives a bundle.
+pub(crate) fn declared_version(fleet: &Fleet, bundles: &Bundles) -> Option<Version> {
+    let releases = fleet.eksa_releases.iter().map(|file| &file.release);
+    let mut own = releases.filter(|release| release.bundles_name.as_deref() == Some(bundles.name.as_str()));
+    own.find(|release| !release.version.is_opaque()).map(|release| release.version.clone())
+}
+
+/// The version of EKS Anywhere that a bundle was built for.
+pub(crate) fn built_version(bundles: &Bundles) -> Option<Version> {
+    let version = Version::new(bundles.cli_max_version.as_deref()?);
+    // Builds that were never released say v0.0.0.
+    version.precedence().is_some_and(|it| it.core > (0, 0, 0)).then_some(version)
 }
 
 fn minor_of(version: &Version) -> Option<MinorVersion> {

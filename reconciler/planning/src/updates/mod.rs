@@ -7,6 +7,7 @@ mod bundle;
 mod kubernetes;
 
 pub use bundle::{BundleEdits, PassedOver, Present, UpdateError, bundle_edits, candidates, present};
+pub(crate) use bundle::{built_version, declared_version};
 pub use kubernetes::{KubernetesUpdate, kubernetes_updates};
 
 /// What a file is to hold.

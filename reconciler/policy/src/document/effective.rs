@@ -123,6 +123,11 @@ impl Policy {
         self.levels(cluster).rev().find_map(|level| level.allow_downgrade).unwrap_or(self.allow_downgrade)
     }
 
+    /// Whether an upgrade over several minors goes through those in between, on `cluster`.
+    pub fn chains_upgrades(&self, cluster: &str) -> bool {
+        self.levels(cluster).rev().find_map(|level| level.chained_upgrades).unwrap_or(self.chained_upgrades)
+    }
+
     /// Whether an upgrade of EKS may override what EKS says against it, on `cluster`.
     pub fn allows_forced_update(&self, cluster: &str) -> bool {
         self.levels(cluster).rev().find_map(|level| level.allow_forced_update).unwrap_or(self.allow_forced_update)

@@ -21,6 +21,7 @@ impl Reader<'_> {
             }
             "tanzu" => level.tanzu = self.tanzu(node),
             "allowDowngrade" => level.allow_downgrade = self.boolean(node, "allowDowngrade"),
+            "chainedUpgrades" => level.chained_upgrades = self.boolean(node, "chainedUpgrades"),
             "allowForcedUpdate" => level.allow_forced_update = self.boolean(node, "allowForcedUpdate"),
             "allowMinorRollback" => level.allow_minor_rollback = self.boolean(node, "allowMinorRollback"),
             "restartFargate" => level.restart_fargate = self.boolean(node, "restartFargate"),

@@ -379,6 +379,7 @@ impl Reader<'_> {
                 "bundle" => policy.bundle = self.bundle(node, "bundle"),
                 "tanzu" => policy.tanzu = self.tanzu(node).unwrap_or_default(),
                 "allowDowngrade" => policy.allow_downgrade = self.boolean(node, "allowDowngrade").unwrap_or(false),
+                "chainedUpgrades" => policy.chained_upgrades = self.boolean(node, "chainedUpgrades").unwrap_or(false),
                 "allowForcedUpdate" => {
                     policy.allow_forced_update = self.boolean(node, "allowForcedUpdate").unwrap_or(false);
                 }
@@ -471,12 +472,13 @@ const OF_CONTROL_PLANE: [&str; 3] = ["brakes", "lease", "gate"];
 /// Those of them that say something of machines.
 const OF_MACHINES: [&str; 2] = ["strategy", "inPlace"];
 const CONTROL_PLANE: &str = "control-plane";
-const LEVEL: [&str; 17] = [
+const LEVEL: [&str; 18] = [
     "stages",
     "apply",
     "bundle",
     "tanzu",
     "allowDowngrade",
+    "chainedUpgrades",
     "allowForcedUpdate",
     "allowMinorRollback",
     "restartFargate",
@@ -490,7 +492,7 @@ const LEVEL: [&str; 17] = [
     "waivers",
     "drift",
 ];
-pub(super) const FLEET: [&str; 41] = [
+pub(super) const FLEET: [&str; 42] = [
     "apiVersion",
     "kind",
     "deploy",
@@ -505,6 +507,7 @@ pub(super) const FLEET: [&str; 41] = [
     "bundle",
     "tanzu",
     "allowDowngrade",
+    "chainedUpgrades",
     "allowForcedUpdate",
     "allowMinorRollback",
     "restartFargate",

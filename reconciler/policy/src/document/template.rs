@@ -60,6 +60,9 @@ deploy:
 # Whether versions may go down.
 # allowDowngrade: false
 
+# Whether an upgrade of a cluster of EKS Anywhere over several minors goes through those in between, by a rollout each.
+# chainedUpgrades: false
+
 # Whether metadata.forceUpdateVersion of clusters of eksctl may override what EKS says against an upgrade.
 # allowForcedUpdate: false
 

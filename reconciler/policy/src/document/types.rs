@@ -248,6 +248,8 @@ pub struct EnvironmentPolicy {
     pub tanzu: Option<TanzuPolicy>,
     /// Whether versions may go down.
     pub allow_downgrade: Option<bool>,
+    /// Whether an upgrade over several minors goes through those in between, by a rollout each.
+    pub chained_upgrades: Option<bool>,
     /// Whether `metadata.forceUpdateVersion` of a cluster of eksctl may override what EKS says.
     pub allow_forced_update: Option<bool>,
     /// Whether the control plane of a cluster of EKS may go back a minor while EKS takes it back.
@@ -326,6 +328,8 @@ pub struct Policy {
     pub tanzu: TanzuPolicy,
     /// Whether versions may go down.
     pub allow_downgrade: bool,
+    /// Whether an upgrade over several minors of EKS Anywhere or Kubernetes goes through those in between, by a rollout each.
+    pub chained_upgrades: bool,
     /// Whether `metadata.forceUpdateVersion` of clusters of eksctl may override what EKS says.
     pub allow_forced_update: bool,
     /// Whether control planes of clusters of EKS may go back a minor while EKS takes them back.
@@ -407,6 +411,7 @@ impl Default for Policy {
             bundle: None,
             tanzu: TanzuPolicy::default(),
             allow_downgrade: false,
+            chained_upgrades: false,
             allow_forced_update: false,
             allow_minor_rollback: false,
             restart_fargate: false,

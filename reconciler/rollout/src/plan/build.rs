@@ -77,6 +77,7 @@ pub fn plan(input: PlanInput) -> Plan {
         estimate,
         edits: Vec::new(),
         rollback: input.rollback,
+        chain: None,
     }
 }
 

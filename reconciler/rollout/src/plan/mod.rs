@@ -18,6 +18,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chain::Chain;
 use crate::change::ComponentChange;
 use crate::edit::AcceptedEdit;
 use crate::expectation::{ChecksExpectation, Expectation};
@@ -33,7 +34,9 @@ pub use expected_time::ExpectedTime;
 pub use hops::{MissingHops, hops};
 pub use node_time::NodeTime;
 pub use risk::{LostVersion, Risk, RiskGroup, RiskKind, risk_groups};
-pub use skew::{ExtendedSupport, GroupVersions, MinorBack, ProviderContracts, RULES, SkewFacts, SkewRule, VersionStep};
+pub use skew::{
+    Chaining, ExtendedSupport, GroupVersions, MinorBack, ProviderContracts, RULES, SkewFacts, SkewRule, VersionStep,
+};
 pub use stage_time::{PastDurations, StageTime};
 
 /// What a cluster is to the others.
@@ -176,6 +179,8 @@ pub struct Block {
 impl Block {
     /// The code of a rollback whose target is not the state that was recorded.
     pub const ROLLBACK_TARGET: &str = "rollback-target";
+    /// The codes of what passes once other clusters have gone on.
+    pub const OF_OTHER_CLUSTERS: [&str; 2] = [skew::AHEAD_OF_WORKLOADS, skew::NEWER_THAN_MANAGEMENT];
 }
 
 /// Where a stage stands with respect to git.
@@ -285,6 +290,9 @@ pub struct Plan {
     /// What it goes back to; none for a plan of what the source branch asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
+    /// The rollouts that lead to what the source branch asks for, of which this is one; none where it is the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<Chain>,
 }
 
 impl StagePlan {

@@ -71,6 +71,19 @@ pub enum MinorBack {
     Open,
 }
 
+/// Whether a cluster may go through versions in between by rollouts of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Chaining {
+    /// Nothing is known of what lies in between for a cluster of its kind.
+    #[default]
+    Unsupported,
+    /// The policy does not say so.
+    Off,
+    /// The policy says so (`chainedUpgrades`).
+    On,
+}
+
 /// What the skew rules look at. Everything that is not known is absent and its rules do not apply.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -97,6 +110,8 @@ pub struct SkewFacts {
     pub providers: Vec<ProviderContracts>,
     /// Support of the target Kubernetes version.
     pub extended_support: Option<ExtendedSupport>,
+    /// Whether rollouts in between may lead to the target.
+    pub chaining: Chaining,
 }
 
 /// One rule about versions.
@@ -118,6 +133,12 @@ struct Rule<'a> {
     /// Whether the plan goes back to a state of before.
     back: bool,
 }
+
+/// A workload cluster would be newer than its management cluster.
+pub(super) const NEWER_THAN_MANAGEMENT: &str = "workload-not-newer-than-management";
+
+/// A management cluster would leave its workload clusters behind.
+pub(super) const AHEAD_OF_WORKLOADS: &str = "management-ahead-of-workloads";
 
 /// Every rule about versions that stand side by side.
 pub const RULES: &[SkewRule] = &[
@@ -225,7 +246,7 @@ pub const RULES: &[SkewRule] = &[
         },
     },
     SkewRule {
-        code: "workload-not-newer-than-management",
+        code: NEWER_THAN_MANAGEMENT,
         statement: "a workload cluster's EKS Anywhere is not newer than its management cluster's",
         source: "EKS-A preflight `management cluster eksaVersion`",
         check: |rule, blocks| {
@@ -240,7 +261,7 @@ pub const RULES: &[SkewRule] = &[
         },
     },
     SkewRule {
-        code: "management-ahead-of-workloads",
+        code: AHEAD_OF_WORKLOADS,
         statement: "a management cluster's EKS Anywhere is at most one minor ahead of its workload clusters",
         source: "EKS-A documentation (not enforced there)",
         check: |rule, blocks| {
@@ -418,7 +439,14 @@ impl Rule<'_> {
         {
             let message = format!("{what} would go from {} to {}", shown(step), step.target);
             let next = deployed.minor.saturating_add(minors);
-            self.block(stage, message, &format!("go to {}.{next} first", deployed.major), blocks);
+            let first = format!("go to {}.{next} first", deployed.major);
+            let help = match self.facts.chaining {
+                Chaining::Off if minors == 1 => format!(
+                    "{first}, or set chainedUpgrades for the cluster: then each minor in between is a rollout of its own"
+                ),
+                Chaining::Off | Chaining::On | Chaining::Unsupported => first,
+            };
+            self.block(stage, message, &help, blocks);
         }
     }
 

@@ -77,7 +77,7 @@ fn group(name: &str, deployed: &str, target: &str) -> GroupVersions {
 pub(super) fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
     let next = plan.next_stage().unwrap();
     let mut ledger = ledger.unwrap_or_else(|| Ledger {
-        format: LedgerFormat::CURRENT,
+        format: LedgerFormat::default(),
         cluster: plan.cluster.clone(),
         rollout: plan.rollout_id.clone(),
         plan: plan.digest.clone(),
@@ -95,6 +95,7 @@ pub(super) fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         retries: Vec::new(),
         edits: Vec::new(),
         rollback: None,
+        chain: None,
         as_declared: Vec::new(),
         way_back: None,
         durations: PastDurations::default(),

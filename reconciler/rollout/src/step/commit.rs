@@ -64,6 +64,8 @@ pub(super) fn stage(
     approval::name(&mut ledger, world);
     ledger.source = plan.source.clone();
     ledger.edits.clone_from(&plan.edits);
+    ledger.chain.clone_from(&plan.chain);
+    ledger.format = LedgerFormat::of(plan.chain.as_ref());
     ledger.stages.push(record);
     let wanted = |retry: &&Retry| is_for(retry, plan, next, attempt) && !ledger.retries.contains(retry);
     let wanted: Option<Retry> = world.people.retries.iter().find(wanted).cloned();
@@ -136,7 +138,7 @@ pub(super) fn is_for(retry: &Retry, plan: &Plan, stage: &StagePlan, attempt: u32
 /// The ledger of a rollout that begins; what is known of components is carried over.
 fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
     Ledger {
-        format: LedgerFormat::CURRENT,
+        format: LedgerFormat::of(plan.chain.as_ref()),
         cluster: plan.cluster.clone(),
         rollout: plan.rollout_id.clone(),
         plan: plan.digest.clone(),
@@ -154,6 +156,7 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         retries: Vec::new(),
         edits: Vec::new(),
         rollback: plan.rollback.clone(),
+        chain: plan.chain.clone(),
         as_declared: Vec::new(),
         way_back: WayBack::carried(plan, world.ledger.as_deref()),
         durations: world.ledger.as_deref().map(PastDurations::after).unwrap_or_default(),

@@ -93,6 +93,7 @@ impl StatusReport {
         let mut notes: Vec<String> = self.waves.iter().map(|wave| teller.told(&wave.line)).collect();
         for cluster in &self.clusters {
             let name = &cluster.cluster;
+            notes.extend(cluster.chain.iter().map(|told| format!("chain ({name}): {told}")));
             notes.extend(cluster.way_back.iter().map(|told| format!("way back ({name}): {}", teller.told(told))));
             notes.extend(cluster.tanzu.iter().map(|tanzu| format!("tanzu ({name}): {}", tanzu.line)));
             notes.extend(cluster.rollback.iter().map(|told| format!("rollback ({name}): {told}")));

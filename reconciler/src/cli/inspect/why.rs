@@ -42,6 +42,7 @@ fn lines(report: &WhyReport, teller: &Teller) -> Vec<String> {
     let stage = report.stage.as_ref().map(|stage| format!(" at {stage}")).unwrap_or_default();
     let rollout = report.rollout.as_ref().map(|rollout| format!(" (rollout {rollout})")).unwrap_or_default();
     let mut lines = vec![format!("{} is {}{stage}{rollout}", report.cluster, report.state)];
+    lines.extend(report.chain.iter().map(|chain| format!("  chain: {chain}")));
     lines.extend(report.reasons.iter().map(|reason| format!("  why: {}", teller.told(reason))));
     lines.extend(report.since.iter().map(|since| format!("  since: {}", when(since))));
     lines.extend(report.until.iter().map(|until| format!("  until: {}", when(until))));
@@ -108,6 +109,7 @@ mod tests {
             cluster: "mgmt".to_owned(),
             state: "held".to_owned(),
             rollout: Some("a1".to_owned()),
+            chain: Some("rollout 1 of 2 on the way to Kubernetes 1.34 with bundles-81".to_owned()),
             stage: Some("cilium".to_owned()),
             reasons: vec!["one".to_owned(), "it takes over at 2026-11-25T15:16:20Z".to_owned()],
             since: Some("2026-11-25T14:36:00Z".to_owned()),
@@ -123,6 +125,7 @@ mod tests {
         let teller = Teller::new("2026-11-25T14:48:10Z".parse().unwrap(), TimeZone::UTC);
         let expected = [
             "mgmt is held at cilium (rollout a1)",
+            "  chain: rollout 1 of 2 on the way to Kubernetes 1.34 with bundles-81",
             "  why: one",
             "  why: it takes over in 28 min (15:16)",
             "  since: 12 min ago (14:36)",

@@ -26,6 +26,7 @@ pub(in crate::dashboard) fn cluster(snapshot: &Snapshot, name: &str, report: &Cl
             @if let Some(rollout) = &why.rollout {
                 dt { "Rollout" } dd { a href={ "/clusters/" (name) "/rollout" } { (rollout) } }
             }
+            @if let Some(chain) = &why.chain { dt { "Chain" } dd { (chain) } }
             @if let Some(since) = &why.since { dt { "Since" } dd { (time(since)) } }
             @if let Some(until) = &why.until { dt { "Until" } dd { (time(until)) } }
             @if let Some(row) = row {

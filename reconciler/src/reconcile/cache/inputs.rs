@@ -30,6 +30,12 @@ impl SourceReading {
         Self { files, fleet: Arc::new(fleet), inputs }
     }
 
+    /// The same files with another fleet: one in which a cluster is at a target of its chain.
+    #[must_use]
+    pub fn with_fleet(&self, fleet: Fleet) -> Self {
+        Self { fleet: Arc::new(fleet), ..self.clone() }
+    }
+
     /// What the plan of a cluster follows from; none for a cluster that is not there.
     pub fn inputs(&self, cluster: &str) -> Option<Inputs> {
         self.inputs.get(cluster).copied()

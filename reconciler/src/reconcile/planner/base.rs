@@ -5,8 +5,9 @@ use std::sync::Arc;
 use domain::{ClusterName, CommitId, Problem};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::LedgerState;
+use rollout::{Ledger, LedgerState};
 
+use super::chained::at_target;
 use super::{ClusterView, FleetReading, PlanError, Planner};
 use crate::reconcile::cache::inputs::{Inputs, SourceReading};
 use planning::ClusterDirectory;
@@ -111,19 +112,26 @@ impl Planner {
         directory: &ClusterDirectory,
         base: Option<&CommitId>,
     ) -> Result<Option<CommitId>, PlanError> {
-        Ok(match directory.ledger() {
-            None => None,
-            Some(ledger) if ledger.state == LedgerState::Done => Some(ledger.source.clone()),
-            Some(_) => match base {
-                None => None,
-                Some(commit) => {
-                    let snapshot = self.repository.deploy_snapshot(&reading.layout, commit)?;
-                    crate::reconcile::clusters::directory::read(&snapshot, cluster)?
-                        .ledger()
-                        .map(|ledger| ledger.source.clone())
-                }
-            },
-        })
+        Ok(self.base_ledger(reading, cluster, directory, base)?.map(|ledger| ledger.source.clone()))
+    }
+
+    /// The record of what the rollout that runs began from, or else of what is deployed.
+    fn base_ledger(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        directory: &ClusterDirectory,
+        base: Option<&CommitId>,
+    ) -> Result<Option<Arc<Ledger>>, PlanError> {
+        let known = directory.shared_ledger();
+        let (Some(ledger), Some(commit)) = (known, base) else {
+            return Ok(known.filter(|ledger| ledger.state == LedgerState::Done).cloned());
+        };
+        if ledger.state == LedgerState::Done {
+            return Ok(known.cloned());
+        }
+        let snapshot = self.repository.deploy_snapshot(&reading.layout, commit)?;
+        Ok(crate::reconcile::clusters::directory::read(&snapshot, cluster)?.shared_ledger().cloned())
     }
 
     /// The policies of before that count for a cluster whose rollout started from the deploy commit `base`.
@@ -146,16 +154,21 @@ impl Planner {
         directory: &ClusterDirectory,
         base: Option<&CommitId>,
     ) -> Result<Option<Arc<SourceReading>>, PlanError> {
-        let Some(source) = self.base_of(reading, cluster, directory, base)? else { return Ok(None) };
+        let Some(ledger) = self.base_ledger(reading, cluster, directory, base)? else { return Ok(None) };
         let back = directory.ledger().and_then(|ledger| ledger.rollback.as_ref());
         // What was put back is rendered from an older commit than the policy that it was done under.
-        let source = back.filter(|it| it.tree == directory.files.digest()).map_or(source, |it| it.source.clone());
+        let back = back.filter(|it| it.tree == directory.files.digest());
+        let chain = match back {
+            Some(back) => self.chain_at(reading, cluster, &back.to)?,
+            None => ledger.chain.clone(),
+        };
+        let source = back.map_or_else(|| ledger.source.clone(), |it| it.source.clone());
         if &source == reading.source_commit() {
-            return Ok(Some(Arc::clone(&reading.source)));
+            return Ok(Some(at_target(&reading.source, cluster, chain.as_ref())));
         }
         // A source commit that was rewritten away only costs the classes of the changes, not the plan.
         match self.repository.snapshot_of(&source) {
-            Ok(snapshot) => Ok(Some(self.source(snapshot)?)),
+            Ok(snapshot) => Ok(Some(at_target(&self.source(snapshot)?, cluster, chain.as_ref()))),
             Err(error) => {
                 tracing::warn!(%cluster, %source, %error, "the source commit of the deployed state is gone; changes cannot be classed");
                 Ok(None)

@@ -124,7 +124,7 @@ pub(in crate::reconcile) fn as_adopted(
 ) -> Ledger {
     let version = |part: &StageTree| Some((part.stage.name.to_string(), part.version.clone()?));
     Ledger {
-        format: LedgerFormat::CURRENT,
+        format: LedgerFormat::default(),
         cluster: plan.cluster.clone(),
         rollout: plan.rollout_id.clone(),
         plan: plan.digest.clone(),
@@ -142,6 +142,7 @@ pub(in crate::reconcile) fn as_adopted(
         retries: Vec::new(),
         edits: Vec::new(),
         rollback: None,
+        chain: None,
         as_declared: as_declared.to_vec(),
         way_back: None,
         durations: PastDurations::default(),

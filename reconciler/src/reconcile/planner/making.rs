@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use overlays::{BundleFile, ClusterSpec, Fleet, RenderRequest, RenderedCluster, RenderedTree};
 use rollout::{LedgerState, Plan};
 
+use super::chained::Chained;
 use super::context::Context;
 use super::{PlanError, PlannedParts, Planner};
 use crate::reconcile::cache::inputs::SourceReading;
@@ -57,11 +58,16 @@ impl Planner {
         source: &SourceReading,
         cluster: &ClusterSpec,
     ) -> Result<Planned, PlanError> {
+        let deployed_tree = context.directory.deployed(context.name);
+        let Chained { source: at, chain, broken } = self.chained(context, source, cluster, &deployed_tree)?;
+        let source = at.as_ref().unwrap_or(source);
         let fleet = source.fleet.as_ref();
+        let cluster = fleet.cluster(context.name.as_str()).unwrap_or(cluster);
         let files = TrackedFiles::new(source.files.as_ref());
         let missing = self.missing_record(context.deploy, context.name, context.directory)?;
         let missing = missing.map(|missing| missing.block(context.name, context.deploy.layout, &self.repository));
         let mut blocked = facts::blocks(fleet, cluster, &context.deployed.unreadable, missing);
+        blocked.extend(broken);
         let bundle = match overlays::uses_bundle(fleet, cluster).then(|| overlays::bundle_for(fleet, cluster)) {
             None => None,
             Some(Ok(bundle)) => Some(bundle),
@@ -70,7 +76,6 @@ impl Planner {
                 None
             }
         };
-        let deployed_tree = context.directory.deployed(context.name);
         // What is wrong with a name is told by what cannot be changed.
         let renamed = overlays::eksctl::eksctl_target(cluster, &deployed_tree).unwrap_or_default();
         let cluster = renamed.as_ref().unwrap_or(cluster);
@@ -124,7 +129,7 @@ impl Planner {
                 .collect(),
             rollback: None,
         };
-        let plan = Arc::new(Plan { edits, ..rollout::plan(plan::input(&facts)) });
+        let plan = Arc::new(Plan { edits, chain, ..rollout::plan(plan::input(&facts)) });
         let kustomizations = Arc::new(kustomizations);
         Ok(Planned { plan, parts: parts.into(), kustomizations, reaches_far: files.reached_far() })
     }

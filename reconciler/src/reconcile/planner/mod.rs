@@ -3,6 +3,7 @@
 mod base;
 mod before;
 mod between;
+mod chained;
 mod context;
 mod edited;
 mod making;

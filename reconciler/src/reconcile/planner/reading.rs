@@ -7,7 +7,7 @@ use domain::{ClusterName, CommitId, Problem, Scope};
 use overlays::{ClusterSpec, Fleet, RenderedTree};
 use policy::Deploy;
 use policy::Roster;
-use rollout::{Block, DeployHead, ForeignChange, Lineage, Plan, approval_scope};
+use rollout::{Block, Chain, DeployHead, ForeignChange, LedgerState, Lineage, Plan, approval_scope};
 
 use super::context::{Context, DeployBranch};
 use crate::reconcile::cache::deployed::Deployed;
@@ -194,6 +194,15 @@ impl ClusterView {
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         let running = self.running.as_ref().map(|(plan, _)| plan);
         [Some(&self.plan), running].into_iter().flatten().map(Arc::as_ref)
+    }
+
+    /// The rollouts that the one under way, or else the next one, is part of.
+    pub fn chain(&self) -> Option<&Chain> {
+        let running = self.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
+        match running {
+            Some(ledger) => ledger.chain.as_ref(),
+            None => self.plan.chain.as_ref().filter(|_| self.plan.has_differences()),
+        }
     }
 
     /// Whether people are asked anything about this cluster, by its newest plan or by the one that is running.

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use overlays::{ClusterSpec, ComponentName, Fleet};
 use rollout::{Block, Ledger, LedgerState, Plan, Rollback, StageId, StageName, StageRecordKind};
 
+use super::chained::at_target;
 use super::context::Context;
 use super::making::Planned;
 use super::{ClusterView, FleetReading, PlanError, Planner};
@@ -327,6 +328,8 @@ impl Planner {
         let before = self.directory_before(context, back)?;
         let (deployed_tree, before_tree) = (context.directory.deployed(context.name), before.deployed(context.name));
         let old = self.repository.snapshot_of(&back.source).and_then(|snapshot| self.source(snapshot)).ok();
+        let chain = before.ledger().and_then(|ledger| ledger.chain.as_ref());
+        let old = old.map(|old| at_target(&old, context.name, chain));
         let fleet = old.as_ref().map_or(&source.fleet, |old| &old.fleet).as_ref().clone();
         let fleet = Fleet { policy: source.fleet.policy.clone(), ..fleet };
         let spec = rollback::cluster_of(&before_tree, cluster).unwrap_or_else(|| cluster.clone());
@@ -393,7 +396,8 @@ impl Planner {
         let Some(Ok(snapshot)) = ledger.map(|ledger| self.repository.snapshot_of(&ledger.source)) else {
             return Ok(None);
         };
-        Ok(Some(Arc::clone(&self.source(snapshot)?.fleet)))
+        let chain = context.directory.ledger().and_then(|ledger| ledger.chain.as_ref());
+        Ok(Some(Arc::clone(&at_target(&self.source(snapshot)?, context.name, chain).fleet)))
     }
 
     /// The directory as it is to be; an absent one where the deploy branch does not have that commit.

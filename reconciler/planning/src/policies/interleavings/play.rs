@@ -132,7 +132,7 @@ impl Play {
             vec![Source { id: source.clone(), wanted: parts.clone(), policy: knobs.policy(), author: None, at: now }];
         let adopted = plan(cluster.plan_input(&source, &parts, &parts, None));
         let ledger = Ledger {
-            format: LedgerFormat::CURRENT,
+            format: LedgerFormat::default(),
             cluster: cluster.name().clone(),
             rollout: adopted.rollout_id,
             plan: adopted.digest,
@@ -150,6 +150,7 @@ impl Play {
             retries: Vec::new(),
             edits: Vec::new(),
             rollback: None,
+            chain: None,
             as_declared: Vec::new(),
             way_back: None,
             durations: rollout::PastDurations::default(),

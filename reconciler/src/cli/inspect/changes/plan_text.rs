@@ -1,9 +1,10 @@
 //! A plan for a person: in short, then stage by stage, then what to look at.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::cli::common::output::Table;
-use crate::report::{ChangeReport, ClusterPlan, StageReport};
+use crate::report::{ChainReport, ChainTargetReport, ChangeReport, ClusterPlan, StageReport};
 use rollout::StagePlan;
 
 /// How many columns a plan takes.
@@ -39,7 +40,7 @@ fn counted(count: u32, what: &str) -> String {
 
 /// What is going to happen.
 fn short(cluster: &ClusterPlan) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = cluster.chain.iter().flat_map(chain).collect();
     if cluster.commits > 0 {
         lines.push(format!("changes: {}", changes(cluster)));
         lines.push(format!("rolls: {}", rolls(cluster)));
@@ -70,6 +71,22 @@ fn short(cluster: &ClusterPlan) -> Vec<String> {
         lines.push(format!("risks: {risks}{kinds}, below"));
     }
     lines
+}
+
+/// The whole way, a line for each rollout.
+fn chain(chain: &ChainReport) -> Vec<String> {
+    let target = |(index, target): (usize, &ChainTargetReport)| {
+        let state = match (index + 1).cmp(&chain.rollout) {
+            Ordering::Less => " (done)",
+            Ordering::Equal => " (this one)",
+            Ordering::Greater => "",
+        };
+        let groups = target.workers.iter().map(|(group, version)| format!(", {group} at {version}"));
+        let rolls = if target.rolls.is_empty() { "no nodes".to_owned() } else { listed(&target.rolls) };
+        format!("  {}{state}: {}{}; rolls {rolls}", index + 1, target.told, groups.collect::<String>())
+    };
+    let first = format!("chain: {}", chain.told);
+    std::iter::once(first).chain(chain.targets.iter().enumerate().map(target)).collect()
 }
 
 /// The stages that are not done yet.
@@ -323,6 +340,7 @@ mod tests {
             cluster: "prod".to_owned(),
             rollout_id: Some("abc".to_owned()),
             source: None,
+            chain: None,
             blocked: Vec::new(),
             wave: None,
             warnings: Vec::new(),
