@@ -232,7 +232,11 @@ fn the_way_back_in_the_middle_is_taken_before_the_control_plane_moves() {
     push_target(&fleet);
     let controller = fleet.controller();
     fleet.run_until_committed(&controller, "mgmt", "cert-manager");
-    fleet.push(&at_kubernetes(&fleet, "1.33"));
+    // The last bundle does not have Kubernetes 1.33.
+    let mut back = at_kubernetes(&fleet, "1.33");
+    let policy = fleet.read(&"main".parse().unwrap(), "stepgate.yaml").unwrap();
+    back.insert("stepgate.yaml".to_owned(), format!("{policy}bundle: bundles-81\n").into_bytes());
+    fleet.push(&back);
     fleet.run_to_the_end(&fleet.controller());
     assert_no_stage_twice(&fleet);
     for cluster in CLUSTERS {
