@@ -15,12 +15,13 @@ pub use document::{
     Deploy, DriftIgnore, DriftPolicy, DurationError, EnvironmentPolicy, FieldPointer, FieldPointerError, First,
     FluxDecryption, FluxPolicy, FluxSource, Follow, ForceDrain, ForgeKind, ForgePolicy, GivenAddresses,
     GivenInstanceType, IgnoredVersion, InPlaceSettings, InjectionRule, Lease, MinorVersion, MinorVersionError,
-    NoteVersion, NoteVersionError, PathPattern, PathPatternError, Paused, Policy, ProviderSecrets, ReleaseNote, Share,
-    Signatures, Signing, SigningFormat, Skip, StageSettings, TanzuInfrastructure, TanzuMode, TanzuPolicy,
-    TemplateError, UnknownAnnouncement, UnknownCheck, UpdatePolicy, Waiver, Wave, WaveOrder, commented_policy,
-    format_duration, is_mirror_name, parse_duration, policy_place, policy_schema, read_notes, read_policy,
+    NoteVersion, NoteVersionError, Openings, PathPattern, PathPatternError, Paused, Policy, ProviderSecrets,
+    ReleaseNote, Share, Signatures, Signing, SigningFormat, Skip, StageSettings, TanzuInfrastructure, TanzuMode,
+    TanzuPolicy, TemplateError, UnknownAnnouncement, UnknownCheck, UpdatePolicy, Waiver, Wave, WaveOrder,
+    commented_policy, format_duration, is_mirror_name, parse_duration, policy_place, policy_schema, read_notes,
+    read_policy,
 };
-pub use freeze::Freeze;
+pub use freeze::{Freeze, FreezeDays, YearDay, YearDayError};
 pub use rules::{
     ApprovalRules, CheckBox, Discounted, GivenApproval, GivenTick, InvalidPerson, Means, Missing, Override, Owner,
     Owners, OwnersDialect, OwnersError, OwningEntry, Person, Question, Roster, TickedBox, Verdict, ticked,

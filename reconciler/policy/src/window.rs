@@ -51,6 +51,11 @@ impl TimeZone {
 }
 
 impl TimeZone {
+    /// Which day it is there.
+    pub(crate) fn date_of(&self, now: Timestamp) -> Date {
+        self.rules.to_datetime(now).date()
+    }
+
     /// When a day begins there.
     pub(crate) fn begin_of(&self, date: Date) -> Option<Timestamp> {
         let midnight = date.to_datetime(jiff::civil::Time::midnight());

@@ -1,6 +1,7 @@
 //! When windows and freezes let something begin.
 
 use super::*;
+use crate::FreezeDays;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -173,8 +174,7 @@ fn what_does_not_fit_before_the_end_waits_for_the_next_window() {
 #[test]
 fn a_freeze_closes_what_windows_open_except_for_what_it_names() {
     let freeze = Freeze {
-        from: "2026-12-20".parse().unwrap(),
-        to: "2026-12-31".parse().unwrap(),
+        days: FreezeDays::Once { from: "2026-12-20".parse().unwrap(), to: "2026-12-31".parse().unwrap() },
         time_zone: "Europe/Berlin".parse().unwrap(),
         reason: "year end".to_owned(),
         except: vec!["cert-manager".to_owned(), Freeze::ROLLBACK.to_owned()],
@@ -196,7 +196,8 @@ fn windows_without_freezes_are_written_as_before() {
     let text = serde_json::to_string(&windows).unwrap();
     assert_eq!(text, r#"[[{"days":[],"from":0,"to":60,"timeZone":"UTC"}]]"#);
     let day = "2026-12-20".parse().unwrap();
-    let freeze = Freeze { from: day, to: day, time_zone: TimeZone::utc(), reason: "x".to_owned(), except: Vec::new() };
+    let days = FreezeDays::Once { from: day, to: day };
+    let freeze = Freeze { days, time_zone: TimeZone::utc(), reason: "x".to_owned(), except: Vec::new() };
     for windows in [windows.clone(), windows.frozen([freeze])] {
         let text = serde_json::to_string(&windows).unwrap();
         assert_eq!(serde_json::from_str::<Windows>(&text).unwrap(), windows);

@@ -112,13 +112,13 @@ pub struct RecordReport {
 pub struct WindowReport {
     /// The clusters.
     pub clusters: Vec<String>,
-    /// Whether a stage may begin now.
+    /// Whether a stage without windows of its own may begin now.
     pub open: bool,
     /// Why none may.
     pub closed: Option<String>,
     /// When one may next, RFC 3339; null where that is now, or not in sight.
     pub next_open: Option<String>,
-    /// The windows in words; empty where stages begin at any time.
+    /// The windows in words, those of single stages after their names; empty where stages begin at any time.
     pub windows: Vec<String>,
     /// When windows are open, for five weeks.
     pub spans: Vec<SpanReport>,
@@ -306,39 +306,40 @@ impl Snapshot {
     pub(super) fn windows(&self) -> Detail<WindowsReport> {
         let now = Timestamp::now();
         let policy = &self.fleet.reading.fleet.policy;
-        let mut groups: Vec<(Vec<policy::MaintenanceWindow>, Vec<policy::Freeze>, Vec<String>)> = Vec::new();
+        let mut groups: Vec<(policy::Openings<'_>, Vec<String>)> = Vec::new();
         for row in &self.clusters {
             let name = &row.status.cluster;
-            let (windows, freezes) = (policy.windows(name), policy.freezes(name));
-            match groups.iter_mut().find(|(known, frozen, _)| *known == windows && *frozen == freezes) {
-                Some((_, _, names)) => names.push(name.clone()),
-                None => groups.push((windows.to_vec(), freezes, vec![name.clone()])),
+            let openings = policy.openings(name);
+            match groups.iter_mut().find(|(known, _)| *known == openings) {
+                Some((_, names)) => names.push(name.clone()),
+                None => groups.push((openings, vec![name.clone()])),
             }
         }
-        let groups = groups.into_iter().map(|(windows, freezes, clusters)| window(windows, &freezes, clusters, now));
+        let groups = groups.into_iter().map(|(openings, clusters)| window(&openings, clusters, now));
         Ok(WindowsReport { groups: groups.collect() })
     }
 }
 
-fn window(
-    windows: Vec<policy::MaintenanceWindow>,
-    freezes: &[policy::Freeze],
-    clusters: Vec<String>,
-    now: Timestamp,
-) -> WindowReport {
-    let spans = windows.iter().flat_map(|window| {
+fn window(openings: &policy::Openings<'_>, clusters: Vec<String>, now: Timestamp) -> WindowReport {
+    let every = openings.every.iter().map(|window| (window, window.to_string()));
+    let stages = openings
+        .stages
+        .iter()
+        .flat_map(|(stage, windows)| windows.iter().map(move |window| (window, format!("{stage}: {window}"))));
+    let windows: Vec<(&policy::MaintenanceWindow, String)> = every.chain(stages).collect();
+    let spans = windows.iter().flat_map(|(window, what)| {
         let opens = window.openings(now, DAYS);
-        opens.map(|(from, to)| SpanReport { what: window.to_string(), from: from.to_string(), to: to.to_string() })
+        opens.map(move |(from, to)| SpanReport { what: what.clone(), from: from.to_string(), to: to.to_string() })
     });
     let mut spans: Vec<SpanReport> = spans.collect();
     spans.sort_by(|left, right| left.from.cmp(&right.from));
-    let frozen = freezes.iter().filter_map(|freeze| {
-        let (from, to) = freeze.span()?;
-        (now < to).then(|| SpanReport { what: freeze.reason.clone(), from: from.to_string(), to: to.to_string() })
+    let frozen = openings.freezes.iter().filter_map(|freeze| {
+        let (from, to) = freeze.next(now)?;
+        Some(SpanReport { what: freeze.reason.clone(), from: from.to_string(), to: to.to_string() })
     });
     let frozen = frozen.collect();
-    let told = windows.iter().map(ToString::to_string).collect();
-    let all = Windows::of([windows]).frozen(freezes.iter().cloned());
+    let told = windows.iter().map(|(_, what)| what.clone()).collect();
+    let all = Windows::of([openings.every.to_vec()]).frozen(openings.freezes.iter().cloned());
     // How long something takes differs by cluster and stage: `why` tells of those that do not fit.
     let begin = Begin { stage: "", goes_back: false, takes: None };
     let closed = all.closed(now, begin);

@@ -136,15 +136,15 @@ impl Befores {
             approvers,
             accept_edits: own.accept_edits && other(Field::AcceptEdits).iter().all(|other| other.accept_edits),
             on_stale_merge: if revert { OnFailure::Revert } else { OnFailure::Hold },
-            windows: self.windows(wanted, newest, cluster),
+            windows: self.windows(wanted, newest, cluster, stage),
             ..own
         }
     }
 
-    fn windows(&self, wanted: &Policy, newest: &Policy, cluster: &str) -> Windows {
+    fn windows(&self, wanted: &Policy, newest: &Policy, cluster: &str, stage: &str) -> Windows {
         let policies = [wanted, newest].into_iter().chain(self.policies(Field::Windows));
         let freezes = policies.clone().flat_map(|policy| policy.freezes(cluster));
-        Windows::of(policies.map(|policy| policy.windows(cluster).to_vec())).frozen(freezes)
+        Windows::of(policies.map(|policy| policy.windows(cluster, stage).to_vec())).frozen(freezes)
     }
 
     /// The policy in force for a plan as a whole.

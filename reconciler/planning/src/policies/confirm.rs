@@ -111,7 +111,7 @@ pub fn changes(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_peopl
     compare(Field::Approval, &|policy| stages(policy, |stage| format!("{:?}", stage.approval)));
     compare(Field::AcceptEdits, &|policy| stages(policy, |stage| stage.accept_edits.to_string()));
     compare(Field::OnStaleMerge, &|policy| stages(policy, |stage| format!("{:?}", stage.on_stale_merge)));
-    compare(Field::Windows, &|policy| vec![format!("{:?}", (policy.windows(cluster), policy.freezes(cluster)))]);
+    compare(Field::Windows, &|policy| vec![format!("{:?}", policy.openings(cluster))]);
     compare(Field::Paused, &|policy| vec![format!("{:?}", policy.pauses(cluster))]);
     compare(Field::AllowDowngrade, &|policy| vec![policy.allows_downgrade(cluster).to_string()]);
     compare(Field::AllowForcedUpdate, &|policy| vec![policy.allows_forced_update(cluster).to_string()]);

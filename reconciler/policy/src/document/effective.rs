@@ -1,6 +1,6 @@
 //! What holds for a cluster and a stage, of all that is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,6 +17,17 @@ use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, EnvironmentPolicy, Policy, TanzuPolicy};
 use super::waivers::Waiver;
 use crate::{Freeze, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy, Windows};
+
+/// When the stages of a cluster may begin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Openings<'a> {
+    /// The windows of every stage that has none of its own; empty means at any time.
+    pub every: &'a [MaintenanceWindow],
+    /// Stages that have others, by name.
+    pub stages: Vec<(&'a str, &'a [MaintenanceWindow])>,
+    /// Days on which none begins.
+    pub freezes: Vec<Freeze>,
+}
 
 /// Where in the order of worker groups those stand that are not named.
 const OTHERS: &str = "others";
@@ -48,7 +59,7 @@ impl Policy {
         }
         StagePolicy {
             approvers: (&approvers).into(),
-            windows: Windows::from(self.windows(cluster).to_vec()).frozen(self.freezes(cluster)),
+            windows: Windows::from(self.windows(cluster, stage).to_vec()).frozen(self.freezes(cluster)),
             ..policy
         }
     }
@@ -158,13 +169,24 @@ impl Policy {
         self.levels(cluster).rev().find_map(|level| level.bundle.as_ref()).or(self.bundle.as_ref())
     }
 
-    /// The windows of the most specific level that has any; none means: at any time.
-    pub fn windows(&self, cluster: &str) -> &[MaintenanceWindow] {
-        self.levels(cluster)
-            .rev()
-            .map(|level| level.windows.as_slice())
-            .find(|windows| !windows.is_empty())
-            .unwrap_or(&self.windows)
+    /// The windows of `stage` on `cluster`, by the most specific level that has any, and there by the stage before the level as a whole; none
+    /// means: at any time.
+    pub fn windows(&self, cluster: &str, stage: &str) -> &[MaintenanceWindow] {
+        let settings = self.settings_of(cluster, stage).into_iter().rev();
+        settings.map(|settings| settings.windows.as_slice()).find(|windows| !windows.is_empty()).unwrap_or_default()
+    }
+
+    /// When the stages of `cluster` may begin.
+    pub fn openings(&self, cluster: &str) -> Openings<'_> {
+        let every = self.windows(cluster, "");
+        let levels = std::iter::once(&self.stages).chain(self.levels(cluster).map(|level| &level.stages));
+        let named: BTreeSet<&str> = levels.flat_map(|stages| stages.keys()).map(String::as_str).collect();
+        let own = named.into_iter().map(|stage| (stage, self.windows(cluster, stage)));
+        Openings {
+            every,
+            stages: own.filter(|(_, windows)| *windows != every).collect(),
+            freezes: self.freezes(cluster),
+        }
     }
 
     /// The freezes of `cluster`, by any level.

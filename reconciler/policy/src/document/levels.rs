@@ -26,7 +26,6 @@ impl Reader<'_> {
             "allowMinorRollback" => level.allow_minor_rollback = self.boolean(node, "allowMinorRollback"),
             "restartFargate" => level.restart_fargate = self.boolean(node, "restartFargate"),
             "forceDrain" => level.force_drain = self.force_drain(node),
-            "windows" => level.windows = self.windows(node),
             "freezes" => level.freezes = self.freezes(node),
             "variables" => level.variables = self.variables(node, "variables"),
             "cilium" => level.cilium = self.cilium(node, "cilium"),

@@ -42,6 +42,7 @@ pub use approvers::ApproverRules;
 pub use data::{DataPattern, DataPatternError};
 pub use drift::{DriftIgnore, DriftPolicy, FieldPointer, FieldPointerError};
 pub use duration::{DurationError, format_duration, parse_duration};
+pub use effective::Openings;
 pub use force_drain::ForceDrain;
 pub use forge::{ForgeKind, ForgePolicy};
 pub use in_place::InPlaceSettings;

@@ -256,6 +256,7 @@ impl Reader<'_> {
                 settings.strategy = self.choice(node, key, &choices);
             }
             "inPlace" => settings.in_place = self.in_place(node),
+            "windows" => settings.windows = self.windows(node),
             "approvers" => settings.approvers = self.approvers(node, key),
             _ => return false,
         }
@@ -297,6 +298,10 @@ impl Reader<'_> {
                     let message =
                         format!("{} is a setting of stages with machines, and not of {}", field.key, entry.key);
                     let hint = format!("write it below stages.{CONTROL_PLANE}, stages.workers or stages.workers/GROUP");
+                    self.problem(field.key_span, message, Some(hint));
+                } else if field.key.as_str() == "windows" && WITHOUT_COMMIT.contains(&entry.key.as_str()) {
+                    let message = format!("stage {} commits nothing that could begin in a window", entry.key);
+                    let hint = "write windows below a stage that commits, or for all of them at the level".to_owned();
                     self.problem(field.key_span, message, Some(hint));
                 } else if !self.setting(field, &mut settings) {
                     self.unknown(field, &place, &SETTINGS);
@@ -389,7 +394,6 @@ impl Reader<'_> {
                 "restartFargate" => policy.restart_fargate = self.boolean(node, "restartFargate").unwrap_or(false),
                 "forceDrain" => policy.force_drain = self.force_drain(node),
                 "stages" => policy.stages = self.stages(node),
-                "windows" => policy.windows = self.windows(node),
                 "freezes" => policy.freezes = self.freezes(node),
                 "waves" => policy.waves = self.waves(node),
                 "clusters" => {
@@ -451,7 +455,7 @@ fn is_branch_name(text: &str) -> bool {
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const ON_FAILURE: [(&str, OnFailure); 2] = [("hold", OnFailure::Hold), ("revert", OnFailure::Revert)];
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 15] = [
     "soak",
     "timeout",
     "estimate",
@@ -465,14 +469,17 @@ const SETTINGS: [&str; 14] = [
     "gate",
     "strategy",
     "inPlace",
+    "windows",
     "approvers",
 ];
 /// Those of them that say something of one stage alone.
 const OF_CONTROL_PLANE: [&str; 3] = ["brakes", "lease", "gate"];
+/// Stages that commit nothing: there is nothing that could begin in a window.
+const WITHOUT_COMMIT: [&str; 3] = ["preflight", "backup", "verify"];
 /// Those of them that say something of machines.
 const OF_MACHINES: [&str; 2] = ["strategy", "inPlace"];
 const CONTROL_PLANE: &str = "control-plane";
-const LEVEL: [&str; 18] = [
+const LEVEL: [&str; 17] = [
     "stages",
     "apply",
     "bundle",
@@ -483,7 +490,6 @@ const LEVEL: [&str; 18] = [
     "allowMinorRollback",
     "restartFargate",
     "forceDrain",
-    "windows",
     "freezes",
     "variables",
     "cilium",
@@ -492,7 +498,7 @@ const LEVEL: [&str; 18] = [
     "waivers",
     "drift",
 ];
-pub(super) const FLEET: [&str; 42] = [
+pub(super) const FLEET: [&str; 41] = [
     "apiVersion",
     "kind",
     "deploy",
@@ -513,7 +519,6 @@ pub(super) const FLEET: [&str; 42] = [
     "restartFargate",
     "forceDrain",
     "stages",
-    "windows",
     "freezes",
     "waves",
     "environments",

@@ -133,11 +133,11 @@ pub(super) struct WindowText {
 #[schemars(rename = "Freeze", rename_all = "camelCase", transform = every_field_is_optional)]
 #[expect(dead_code, reason = "it stands for what is written")]
 pub(super) struct FreezeText {
-    /// Its first day.
-    #[schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"))]
+    /// Its first day, such as `2026-12-20`; without the year, that of every year.
+    #[schemars(regex(pattern = r"^([0-9]{4}-)?[0-9]{2}-[0-9]{2}$"))]
     from: String,
-    /// Its last day.
-    #[schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"))]
+    /// Its last day, with a year as the first one or without.
+    #[schemars(regex(pattern = r"^([0-9]{4}-)?[0-9]{2}-[0-9]{2}$"))]
     to: String,
     /// Time zone of the IANA database whose days are meant; UTC without it.
     time_zone: String,

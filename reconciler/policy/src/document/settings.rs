@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 
 use super::approvers::ApproverRules;
 use super::in_place::InPlaceSettings;
-use super::schema::{DurationText, every_field_is_optional};
-use crate::{Approval, ControlPlaneGate, OnFailure, RolloutStrategy, StagePolicy};
+use super::schema::{DurationText, WindowText, every_field_is_optional};
+use crate::{Approval, ControlPlaneGate, MaintenanceWindow, OnFailure, RolloutStrategy, StagePolicy};
 
 /// Settings as written at one level; what is absent comes from the next weaker level.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
@@ -45,12 +45,16 @@ pub struct StageSettings {
     pub strategy: Option<RolloutStrategy>,
     /// Of control plane and worker groups that are upgraded in place: who goes from machine to machine, and what happens where that is not possible.
     pub in_place: InPlaceSettings,
+    /// When stages may begin; without any, what the next weaker level says.
+    #[schemars(with = "Vec<WindowText>")]
+    pub windows: Vec<MaintenanceWindow>,
     /// Whose approval is enough.
     pub approvers: ApproverRules,
 }
 
 impl StageSettings {
-    /// Lays these settings over weaker ones; whose approval is enough is left to [`ApproverRules::over`].
+    /// Lays these settings over weaker ones; whose approval is enough is left to [`ApproverRules::over`], and when it may begin
+    /// to [`super::Policy::windows`].
     pub(super) fn over(&self, weaker: &mut StagePolicy) {
         weaker.soak = self.soak.unwrap_or(weaker.soak);
         weaker.timeout = self.timeout.unwrap_or(weaker.timeout);

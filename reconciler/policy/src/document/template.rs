@@ -141,7 +141,8 @@ deploy:
 
 # Days on which nothing begins, whatever window is open; levels add up. `except` names stages that begin all the same, or rollback.
 # freezes:
-#   - {from: 2026-12-20, to: 2027-01-06, timeZone: Europe/Berlin, reason: year end, except: [rollback]}
+#   - {from: 2026-11-25, to: 2026-11-30, timeZone: America/New_York, reason: busiest week, except: [rollback]}
+#   - {from: 12-20, to: 01-06, timeZone: Europe/Berlin, reason: end of every year}
 
 # Order of clusters: a wave begins when the one before is done. A management cluster goes before its workload clusters.
 # How many go at once (a number or per cent), who goes first and alone, how many may fail before it stops, how long it has to be healthy

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
-    Approval, BackupPolicy, InPlaceDriver, OnDecline, RolloutStrategy, Week, Weekday, WindowDay, commented_policy,
+    Approval, BackupPolicy, InPlaceDriver, OnDecline, RolloutStrategy, Week, Weekday, WindowDay, Windows,
+    commented_policy,
 };
 use domain::Scope;
 
@@ -47,7 +48,7 @@ fn the_commented_policy_is_valid_with_its_examples_switched_on() {
     assert_eq!(policy.waves.len(), 2, "{text}");
     assert_eq!(policy.environment_of("prod-1"), Some("production"));
     assert_eq!(
-        policy.windows[0].days.iter().map(|day| day.weekday).collect::<Vec<_>>(),
+        policy.settings.windows[0].days.iter().map(|day| day.weekday).collect::<Vec<_>>(),
         [Weekday::Monday, Weekday::Tuesday, Weekday::Wednesday, Weekday::Thursday]
     );
     assert_eq!(policy.delete_data.len(), 2);
@@ -194,6 +195,17 @@ fn every_mistake_has_a_place_and_advice() {
         ),
         ("windows: [{timeZone: local}]", 1, 22, "\"local\" is not a valid time zone", "IANA"),
         ("windows: [{from: 25:00}]", 1, 18, "windows.from must be a time of day", "quote it"),
+        (
+            "stages: {verify: {windows: [{to: '04:00'}]}}",
+            1,
+            19,
+            "stage verify commits nothing that could begin in a window",
+            "below a stage that commits",
+        ),
+        ("freezes: [{from: 12-20, to: 2027-01-06, reason: x}]", 1, 11, "one day with a year and one without", "both"),
+        ("freezes: [{from: 2027-01-06, to: 2026-12-20, reason: x}]", 1, 11, "cannot end on 2026-12-20", "earlier"),
+        ("freezes: [{from: 03-01, to: 02-28, reason: x}]", 1, 11, "of every year never ends", "paused"),
+        ("freezes: [{from: 12-32, to: 01-06, reason: x}]", 1, 18, "\"12-32\" is not a day of a year", ""),
         ("variables: {A: }", 1, 0, "variables.A must be a text", "empty value"),
         ("a: 1\na: 2", 2, 1, "", "stepgate init"),
         ("a: [", 1, 0, "", "stepgate init"),
@@ -257,14 +269,47 @@ fn waves_windows_and_orders() {
         ["istio", "others", "b", "a"],
         "a group of that name is meant itself"
     );
-    assert_eq!(policy.windows("c")[0].to, 24 * 60);
-    let window = &policy.windows("x")[0];
+    assert_eq!(policy.windows("c", "capi")[0].to, 24 * 60);
+    let window = &policy.windows("x", "capi")[0];
     let days = [
         WindowDay { week: Week::Every, weekday: Weekday::Saturday },
         WindowDay { week: Week::Last, weekday: Weekday::Sunday },
     ];
     assert_eq!((window.days.as_slice(), window.from), (days.as_slice(), 22 * 60));
     assert_eq!(window.time_zone.to_string(), "Europe/Berlin");
+}
+
+#[test]
+fn windows_of_a_stage_stand_beside_those_of_its_level() {
+    let policy = good(
+        "windows: [{to: '01:00'}]\n\
+         stages: {workers: {windows: [{to: '02:00'}]}, workers/db: {windows: [{to: '03:00'}]}}\n\
+         environments: {prod: {clusters: [p], stages: {control-plane: {windows: [{to: '04:00'}]}}}}\n\
+         clusters: {own: {windows: [{to: '05:00'}], stages: {etcd: {windows: [{to: '06:00'}]}}}}",
+    );
+    for (cluster, stage, hours) in [
+        ("x", "capi", 1),
+        ("x", "workers/a", 2),
+        ("x", "workers/db", 3),
+        ("p", "control-plane", 4),
+        ("p", "workers/db", 3),
+        ("p", "cilium@1.18.2", 1),
+        ("own", "workers/db", 5),
+        ("own", "etcd", 6),
+    ] {
+        let windows = policy.windows(cluster, stage);
+        assert_eq!(windows.iter().map(|window| window.to / 60).collect::<Vec<_>>(), [hours], "{cluster} {stage}");
+        assert_eq!(policy.stage_policy(cluster, stage).windows, Windows::from(windows.to_vec()), "{cluster} {stage}");
+    }
+    let openings = policy.openings("p");
+    assert_eq!(openings.every.len(), 1);
+    let stages: Vec<&str> = openings.stages.iter().map(|(stage, _)| *stage).collect();
+    assert_eq!(stages, ["control-plane", "workers", "workers/db"]);
+    assert_eq!(
+        policy.openings("own").stages.len(),
+        1,
+        "its own windows are more specific than those of stages of the fleet"
+    );
 }
 
 #[test]

@@ -18,14 +18,14 @@ use super::lease::Paused;
 use super::notes::ReleaseNote;
 use super::paths::PathPattern;
 use super::schema::{
-    CiliumText, DurationText, EksctlApplyText, FetchText, FreezeText, ScalarText, WindowText, every_field_is_optional,
+    CiliumText, DurationText, EksctlApplyText, FetchText, FreezeText, ScalarText, every_field_is_optional,
     named_by_stage, of_one_cluster,
 };
 use super::settings::StageSettings;
 use super::updates::UpdatePolicy;
 use super::waivers::Waiver;
 use super::wave::Wave;
-use crate::{Freeze, MaintenanceWindow};
+use crate::Freeze;
 use domain::RepoPath;
 
 /// Where Stepgate writes.
@@ -258,9 +258,6 @@ pub struct EnvironmentPolicy {
     pub restart_fargate: Option<bool>,
     /// Pods that may be deleted past their budget; levels add up.
     pub force_drain: Vec<ForceDrain>,
-    /// When stages may begin.
-    #[schemars(with = "Vec<WindowText>")]
-    pub windows: Vec<MaintenanceWindow>,
     /// Days on which nothing begins; levels add up.
     #[schemars(with = "Vec<FreezeText>")]
     pub freezes: Vec<Freeze>,
@@ -344,9 +341,6 @@ pub struct Policy {
     /// By stage, for every cluster.
     #[schemars(transform = named_by_stage)]
     pub stages: BTreeMap<String, StageSettings>,
-    /// When stages may begin.
-    #[schemars(with = "Vec<WindowText>")]
-    pub windows: Vec<MaintenanceWindow>,
     /// Days on which nothing begins; levels add up.
     #[schemars(with = "Vec<FreezeText>")]
     pub freezes: Vec<Freeze>,
@@ -418,7 +412,6 @@ impl Default for Policy {
             force_drain: Vec::new(),
             settings: StageSettings::default(),
             stages: BTreeMap::new(),
-            windows: Vec::new(),
             freezes: Vec::new(),
             waves: Vec::new(),
             environments: BTreeMap::new(),

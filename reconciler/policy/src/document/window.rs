@@ -1,10 +1,17 @@
 //! Maintenance windows of `stepgate.yaml`.
 
 use domain::nearest;
+use jiff::civil::Date;
 use yaml::Node;
 
 use super::read::{DAYS, Reader, STAGES};
-use crate::{Freeze, MaintenanceWindow, TimeZone, Week, Weekday, WindowDay};
+use crate::{Freeze, FreezeDays, MaintenanceWindow, TimeZone, Week, Weekday, WindowDay, YearDay};
+
+/// A day of a freeze as it is written.
+enum FreezeDay {
+    Once(Date),
+    Yearly(YearDay),
+}
 
 /// By their numbers of ISO 8601.
 const WEEKDAYS: [Weekday; 7] = [
@@ -113,8 +120,8 @@ impl Reader<'_> {
         for entry in self.mapping(node, "freezes")? {
             let value = &entry.value;
             match entry.key.as_str() {
-                "from" => from = self.day(value, "freezes.from"),
-                "to" => to = self.day(value, "freezes.to"),
+                "from" => from = self.freeze_day(value, "freezes.from"),
+                "to" => to = self.freeze_day(value, "freezes.to"),
                 "timeZone" => time_zone = self.time_zone(value, "freezes.timeZone"),
                 "reason" => reason = self.text(value, "freezes.reason"),
                 "except" => {
@@ -130,21 +137,46 @@ impl Reader<'_> {
             }
         }
         for (is_there, name, help) in [
-            (from.is_some(), "from", "write its first day: `from: 2026-12-20`"),
-            (to.is_some(), "to", "write its last day: `to: 2027-01-06`"),
+            (from.is_some(), "from", "write its first day: `from: 2026-12-20`, or of every year `from: 12-20`"),
+            (to.is_some(), "to", "write its last day: `to: 2027-01-06`, or of every year `to: 01-06`"),
             (reason.is_some(), "reason", "say why: everybody who waits for its end is told"),
         ] {
             if !is_there && node.get(name).is_none() {
                 self.problem(node.span, format!("an entry of freezes has no {name}"), Some(help.to_owned()));
             }
         }
-        let (from, to) = (from?, to?);
-        if to < from {
-            let message = format!("a freeze that begins on {from} cannot end on {to}");
-            self.problem(node.span, message, Some("write the earlier day as `from`".to_owned()));
+        let days = match (from?, to?) {
+            (FreezeDay::Once(from), FreezeDay::Once(to)) => FreezeDays::Once { from, to },
+            (FreezeDay::Yearly(from), FreezeDay::Yearly(to)) => FreezeDays::Yearly { from, to },
+            (FreezeDay::Once(_), FreezeDay::Yearly(_)) | (FreezeDay::Yearly(_), FreezeDay::Once(_)) => {
+                let hint = "write both days with their year, or both without".to_owned();
+                self.problem(node.span, "a freeze has one day with a year and one without", Some(hint));
+                return None;
+            }
+        };
+        if days.is_always_or_never() {
+            let (message, help) = match days {
+                FreezeDays::Once { from, to } => {
+                    (format!("a freeze that begins on {from} cannot end on {to}"), "write the earlier day as `from`")
+                }
+                FreezeDays::Yearly { from, to } => (
+                    format!("a freeze from {from} to {to} of every year never ends"),
+                    "write `paused` where nothing is to begin until somebody says so",
+                ),
+            };
+            self.problem(node.span, message, Some(help.to_owned()));
             return None;
         }
-        Some(Freeze { from, to, time_zone: time_zone?, reason: reason.unwrap_or_default(), except })
+        Some(Freeze { days, time_zone: time_zone?, reason: reason.unwrap_or_default(), except })
+    }
+
+    fn freeze_day(&mut self, node: &Node, place: &str) -> Option<FreezeDay> {
+        let is_yearly = node.as_str().is_some_and(|text| text.len() == "12-20".len());
+        if !is_yearly {
+            return self.day(node, place).map(FreezeDay::Once);
+        }
+        let day = self.text(node, place)?.parse::<YearDay>();
+        day.map_err(|error| self.problem(node.span, format!("{place}: {error}"), None)).ok().map(FreezeDay::Yearly)
     }
 
     fn time_zone(&mut self, node: &Node, place: &str) -> Option<TimeZone> {

@@ -64,7 +64,7 @@ fn one(all: &[&Policy], policy: &Policy, newest: bool, landing: &Landing<'_>) ->
         let reverts = policy.stage_policy("mgmt", &stage.to_string()).on_stale_merge == OnFailure::Revert;
         return (!reverts).then(|| "what is merged too late is held".to_owned());
     }
-    let windows = policy.windows("mgmt");
+    let windows = policy.windows("mgmt", &stage.to_string());
     if !windows.is_empty() && !windows.iter().any(|it| it.contains(landing.at)) {
         return Some(format!("no window is open at {}", landing.at));
     }
