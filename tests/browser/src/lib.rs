@@ -12,11 +12,13 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 /// Where Debian's package puts it, and what others call it.
@@ -50,7 +52,7 @@ impl Browser {
             skip::missing("there is no browser with a driver (Debian: chromium-driver)");
             return None;
         };
-        let mut driver = Command::new(program).arg("--port=0").stdout(Stdio::piped()).spawn().unwrap();
+        let mut driver = Command::new(program).arg("--port=0").stdout(Stdio::piped()).process_group(0).spawn().unwrap();
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains("started successfully on port")).unwrap();
         let port: u16 = line.trim_end_matches('.').rsplit(' ').next().unwrap().parse().unwrap();
@@ -201,9 +203,11 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its browser ends with the session.
+        // Its browser ends with the session, or else with the group of its driver.
         let _ = self.answer("DELETE", &format!("/session/{}", self.session), &Value::Null);
-        let _ = self.driver.kill();
+        if let Some(driver) = Pid::from_raw(self.driver.id().cast_signed()) {
+            let _ = kill_process_group(driver, Signal::KILL);
+        }
         let _ = self.driver.wait();
     }
 }
