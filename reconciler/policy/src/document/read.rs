@@ -11,7 +11,6 @@ use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, Policy, ProviderSecrets, Signatures};
 use super::waves::NamedInWave;
 use super::{DurationError, parse_duration};
-use crate::{Approval, ControlPlaneGate, OnFailure, RolloutStrategy};
 use domain::nearest;
 use domain::{Problem, ProblemCode, RepoPath};
 
@@ -230,88 +229,6 @@ impl Reader<'_> {
         values
     }
 
-    /// One of [`SETTINGS`]; `false` when the entry is something else.
-    pub(super) fn setting(&mut self, entry: &Entry, settings: &mut StageSettings) -> bool {
-        let (node, key) = (&entry.value, entry.key.as_str());
-        match key {
-            "soak" => settings.soak = self.duration(node, key),
-            "timeout" => settings.timeout = self.duration(node, key),
-            "estimate" => settings.estimate = self.duration(node, key),
-            "approval" => {
-                let choices = [("none", Approval::None), ("rollout", Approval::Rollout), ("stage", Approval::Stage)];
-                settings.approval = self.choice(node, key, &choices);
-            }
-            "onFailure" => settings.on_failure = self.choice(node, key, &ON_FAILURE),
-            "onStaleMerge" => settings.on_stale_merge = self.choice(node, key, &ON_FAILURE),
-            "retries" => settings.retries = self.number(node, key, 0, 100),
-            "acceptEdits" => settings.accept_edits = self.boolean(node, key),
-            "brakes" => settings.brakes = self.boolean(node, key),
-            "lease" => settings.lease = self.object_name(node, key),
-            "gate" => {
-                let choices = [("whole", ControlPlaneGate::Whole), ("first-node", ControlPlaneGate::FirstNode)];
-                settings.gate = self.choice(node, key, &choices);
-            }
-            "strategy" => {
-                let choices = [("rolling", RolloutStrategy::Rolling), ("inPlace", RolloutStrategy::InPlace)];
-                settings.strategy = self.choice(node, key, &choices);
-            }
-            "inPlace" => settings.in_place = self.in_place(node),
-            "windows" => settings.windows = self.windows(node),
-            "approvers" => settings.approvers = self.approvers(node, key),
-            _ => return false,
-        }
-        true
-    }
-
-    /// The name of an object of Kubernetes.
-    fn object_name(&mut self, node: &Node, place: &str) -> Option<String> {
-        let text = self.text(node, place)?;
-        let is_end =
-            |character: Option<char>| character.is_some_and(|it| it.is_ascii_lowercase() || it.is_ascii_digit());
-        let is_known = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || matches!(it, '-' | '.');
-        let ends = [text.chars().next(), text.chars().last()];
-        if text.len() <= 253 && ends.into_iter().all(is_end) && text.chars().all(is_known) {
-            return Some(text);
-        }
-        let hint = "lower-case letters, digits, `-` and `.`, such as plndr-cp-lock".to_owned();
-        self.problem(node.span, format!("{place} {text:?} is not a valid name of an object"), Some(hint));
-        None
-    }
-
-    pub(super) fn stages(&mut self, node: &Node) -> BTreeMap<String, StageSettings> {
-        let mut stages = BTreeMap::new();
-        for entry in self.mapping(node, "stages").into_iter().flatten() {
-            let group = entry.key.strip_prefix("workers/").is_some_and(|group| !group.is_empty());
-            if !group && !STAGES.contains(&entry.key.as_str()) {
-                self.unknown(entry, "stages", &STAGES);
-                continue;
-            }
-            let place = format!("stages.{}", entry.key);
-            let mut settings = StageSettings::default();
-            for field in self.mapping(&entry.value, &place).into_iter().flatten() {
-                if OF_CONTROL_PLANE.contains(&field.key.as_str()) && entry.key.as_str() != CONTROL_PLANE {
-                    let message =
-                        format!("{} is a setting of stage {CONTROL_PLANE}, and not of {}", field.key, entry.key);
-                    let hint = format!("write it below stages.{CONTROL_PLANE}");
-                    self.problem(field.key_span, message, Some(hint));
-                } else if OF_MACHINES.contains(&field.key.as_str()) && !has_machines(&entry.key) {
-                    let message =
-                        format!("{} is a setting of stages with machines, and not of {}", field.key, entry.key);
-                    let hint = format!("write it below stages.{CONTROL_PLANE}, stages.workers or stages.workers/GROUP");
-                    self.problem(field.key_span, message, Some(hint));
-                } else if field.key.as_str() == "windows" && WITHOUT_COMMIT.contains(&entry.key.as_str()) {
-                    let message = format!("stage {} commits nothing that could begin in a window", entry.key);
-                    let hint = "write windows below a stage that commits, or for all of them at the level".to_owned();
-                    self.problem(field.key_span, message, Some(hint));
-                } else if !self.setting(field, &mut settings) {
-                    self.unknown(field, &place, &SETTINGS);
-                }
-            }
-            stages.insert(entry.key.to_string(), settings);
-        }
-        stages
-    }
-
     pub(super) fn deploy(&mut self, node: &Node, policy: &mut Policy) {
         for entry in self.mapping(node, "deploy").into_iter().flatten() {
             match entry.key.as_str() {
@@ -454,31 +371,6 @@ fn is_branch_name(text: &str) -> bool {
 /// The only `apiVersion` of `stepgate.yaml`; the field may be left out.
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-const ON_FAILURE: [(&str, OnFailure); 2] = [("hold", OnFailure::Hold), ("revert", OnFailure::Revert)];
-const SETTINGS: [&str; 15] = [
-    "soak",
-    "timeout",
-    "estimate",
-    "approval",
-    "onFailure",
-    "onStaleMerge",
-    "retries",
-    "acceptEdits",
-    "brakes",
-    "lease",
-    "gate",
-    "strategy",
-    "inPlace",
-    "windows",
-    "approvers",
-];
-/// Those of them that say something of one stage alone.
-const OF_CONTROL_PLANE: [&str; 3] = ["brakes", "lease", "gate"];
-/// Stages that commit nothing: there is nothing that could begin in a window.
-const WITHOUT_COMMIT: [&str; 3] = ["preflight", "backup", "verify"];
-/// Those of them that say something of machines.
-const OF_MACHINES: [&str; 2] = ["strategy", "inPlace"];
-const CONTROL_PLANE: &str = "control-plane";
 const LEVEL: [&str; 17] = [
     "stages",
     "apply",
@@ -544,7 +436,7 @@ pub(super) const FLEET: [&str; 41] = [
 
 pub(super) fn known(own: &[&'static str], level: bool) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = own.to_vec();
-    names.extend(SETTINGS.iter().filter(|name| !own.contains(*name)));
+    names.extend(StageSettings::FIELDS.iter().filter(|name| !own.contains(*name)));
     if level {
         names.extend(LEVEL);
     }
@@ -554,8 +446,3 @@ pub(super) fn known(own: &[&'static str], level: bool) -> Vec<&'static str> {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
-
-/// Whether a stage has machines of its own.
-fn has_machines(stage: &str) -> bool {
-    stage == CONTROL_PLANE || stage == "workers" || stage.starts_with("workers/")
-}
