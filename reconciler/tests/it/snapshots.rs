@@ -82,3 +82,17 @@ fn help_of_the_program() {
     check("help", &stepgate(&["--help"]));
     check("mistyped", &stepgate(&["statsu"]));
 }
+
+#[test]
+fn demonstrations_tell_their_story_on_one_screen() {
+    for (name, arguments) in [("demo", &[][..]), ("demo-break", &["--break", "cert-manager"])] {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = folder.path().to_str().unwrap();
+        let run = stepgate(&[&["demo", "--dir", kept][..], arguments].concat());
+        let told = run.stdout.replace(kept, "/FOLDER");
+        // Its first line says how long it took.
+        let story = told.split_once("of virtual time").unwrap().1.split_once('\n').unwrap().1;
+        assert!(story.lines().count() <= 40, "{story}");
+        check(name, &Run { code: run.code, stdout: story.to_owned(), stderr: String::new() });
+    }
+}
