@@ -7,6 +7,8 @@ pub mod endpoint;
 pub mod in_place;
 pub mod install;
 pub mod reconcile;
+pub mod rehearsal;
 pub mod report;
+pub mod simulation;
 pub mod telemetry;
 pub mod watch;

@@ -12,13 +12,14 @@ use futures::executor::block_on;
 use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
 use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
-use stepgate::demo::{DemoKind, DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::demo::{DemoKind, DemoSettings, FleetFiles};
 use stepgate::reconcile::cache::sources::FetchSources;
 use stepgate::reconcile::clusters::access::Clusters;
 use stepgate::reconcile::effects::adopt::adopt;
 use stepgate::reconcile::main_loop::clock::{Clock as _, VirtualClock};
 use stepgate::reconcile::planner::Planner;
 use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
+use stepgate::simulation::SimulatedFleet;
 
 type Files = BTreeMap<String, Vec<u8>>;
 

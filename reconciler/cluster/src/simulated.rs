@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
-use rollout::{BackupReport, Expectation, FluxReference, Identification, MarkChange, Observation};
+use rollout::{BackupReport, ClusterIdentity, Expectation, FluxReference, Identification, MarkChange, Observation};
 use simulator::{DeployedCommit, SimulatedCluster};
 
 use super::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, Freshness, ObserveRequest};
@@ -13,13 +13,25 @@ use super::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, Fre
 #[derive(Debug)]
 pub struct Simulated {
     cluster: Mutex<SimulatedCluster>,
+    identity: Option<ClusterIdentity>,
 }
 
 impl Simulated {
     /// Wraps a simulated cluster.
     #[must_use]
     pub fn new(cluster: SimulatedCluster) -> Self {
-        Self { cluster: Mutex::new(cluster) }
+        Self { cluster: Mutex::new(cluster), identity: None }
+    }
+
+    /// The same, whose readings say that they are of this cluster: where a simulation stands for a real one, whose ledger records it.
+    #[must_use]
+    pub fn known_as(self, identity: Option<ClusterIdentity>) -> Self {
+        Self { identity, ..self }
+    }
+
+    fn identification(&self, found: Identification) -> Identification {
+        let identity = self.identity.clone().map(|identity| Identification::Proven { identity });
+        identity.unwrap_or(found)
     }
 
     /// A commit was pushed to the deploy branch.
@@ -38,7 +50,8 @@ impl Cluster for Simulated {
     fn identify(&self) -> BoxFuture<'_, Identification> {
         let mut cluster = self.cluster();
         let now = cluster.now();
-        Box::pin(future::ready(cluster.observe_afresh(now).identity))
+        let found = cluster.observe_afresh(now).identity;
+        Box::pin(future::ready(self.identification(found)))
     }
 
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
@@ -50,10 +63,11 @@ impl Cluster for Simulated {
             Expectation::Secrets(expected) => expected.secrets.clone(),
             _ => Vec::new(),
         }));
-        let observation = match request.freshness {
+        let mut observation = match request.freshness {
             Freshness::WatchEvidence => cluster.observe(request.at),
             Freshness::Fresh | Freshness::Again => cluster.observe_afresh(request.at),
         };
+        observation.identity = self.identification(observation.identity);
         Box::pin(future::ready(observation))
     }
 

@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod borrow;
 mod durable;
 mod error;
 mod history;

@@ -13,6 +13,7 @@ mod cluster;
 mod desired;
 mod fault;
 pub mod model;
+mod pace;
 mod providers;
 mod random;
 mod schedule;
@@ -24,6 +25,7 @@ pub use desired::{
     DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload,
 };
 pub use fault::{Break, Fault, Injection, InvalidBreak, InvalidFault, Trigger};
+pub use pace::{MachineKind, Pace};
 pub use providers::as_other_providers;
 pub use random::Random;
 pub use shape::{ClusterShape, Etcd, MachineStrategy, WorkerGroup};

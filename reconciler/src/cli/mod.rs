@@ -13,6 +13,7 @@ mod init;
 mod inspect;
 mod install;
 mod kustomize;
+mod rehearse;
 mod restore;
 mod run;
 mod schema;
@@ -285,6 +286,8 @@ enum Verb {
     Check(inspect::check::Arguments),
     /// Show what a rollout would do, stage by stage, with reasons, risks and one-way doors.
     Plan(inspect::changes::plan::Arguments),
+    /// Carry the plan of a cluster through a simulation of it: a timeline, an estimate, what faults would do, the way back. Nothing is written.
+    Rehearse(rehearse::Arguments),
     /// Show what the stages change, object by object.
     Diff(inspect::changes::diff::Arguments),
     /// Write the rendered files of a cluster.
@@ -414,6 +417,7 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
     match verb {
         Verb::Check(arguments) => inspect::check::run(&arguments),
         Verb::Plan(arguments) => inspect::changes::plan::run(&arguments),
+        Verb::Rehearse(arguments) => rehearse::run(&arguments),
         Verb::Diff(arguments) => inspect::changes::diff::run(&arguments),
         Verb::Render(arguments) => inspect::render::run(&arguments),
         Verb::Status(arguments) => inspect::status::run(&arguments),
@@ -492,6 +496,7 @@ mod tests {
             ("kustomize-diff", schema_for!(kustomize::diff::KustomizeDiffReport)),
             ("plan", schema_for!(inspect::changes::plan::PlanReport)),
             ("policy", policy::policy_schema()),
+            ("rehearse", schema_for!(crate::rehearsal::RehearsalReport)),
             ("render", schema_for!(inspect::render::RenderReport)),
             ("restore", schema_for!(restore::RestoreReport)),
             ("run", schema_for!(run::verb::PassReport)),

@@ -4,16 +4,22 @@ use jiff::Timestamp;
 use policy::{Begin, Closed, Windows};
 use rollout::{Ledger, LedgerState, StageRecord, StageRecordKind, StageState};
 use serde::Serialize;
+use tokio::runtime::Handle;
 
+use super::serve::AT_ONCE;
 use super::snapshot::{FleetSource, ReadBy, Snapshot};
 use crate::reconcile::people::facts::overridden;
 use crate::reconcile::planner::ClusterView;
+use crate::rehearsal::{RehearsalReport, RehearsalSettings, rehearse};
 use crate::report::{
     ClusterPlan, DiffReport, HistoryReport, ProblemReport, WhyReport, changed_files, commits_of, found,
 };
 
 /// How many commits of a cluster a page shows.
 const COMMITS: usize = 50;
+
+/// Of how many rehearsals a page tells.
+const REHEARSALS: usize = 5;
 
 /// How many clusters the history of the fleet is read of.
 const CLUSTERS: usize = 20;
@@ -228,6 +234,22 @@ impl Snapshot {
     pub(super) fn plan(&self, cluster: &str) -> Detail<ClusterPlan> {
         let view = self.view(cluster)?;
         Ok(ClusterPlan::of(&view.plan, &view.unconfirmed(&self.fleet.reading), view.directory.ledger()))
+    }
+
+    /// How the plan of a cluster would go from now on, as the deploy branch fills the simulation.
+    pub(super) fn rehearsal(&self, cluster: &str, now: Timestamp) -> Detail<RehearsalReport> {
+        let view = self.view(cluster)?;
+        let settings = RehearsalSettings {
+            begins: now,
+            seed: 1,
+            rehearsals: REHEARSALS,
+            at_once: AT_ONCE,
+            faults: Vec::new(),
+            dump: None,
+        };
+        let FleetSource { planner, reading, .. } = &self.fleet;
+        let rehearsed = rehearse(planner, reading, &view, &settings);
+        Handle::current().block_on(rehearsed).map_err(|error| DetailError::Unread(error.to_string()))
     }
 
     /// What the stages of a cluster change, file by file.

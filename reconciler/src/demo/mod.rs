@@ -3,16 +3,13 @@
 //! Everything but the clusters and the time is real: the repository, the rendering, the decisions, the commits. The second run on a
 //! kept folder finds the fleet as the first left it and commits nothing.
 
-mod deployed;
 mod fleet;
 mod report;
 mod run;
-mod simulated;
 
 pub use fleet::FleetFiles;
 pub use report::{ClusterResult, DemoEvent, DemoReport, HeldResult, StageResult};
 pub use run::run;
-pub use simulated::SimulatedFleet;
 
 use std::path::PathBuf;
 

@@ -11,13 +11,13 @@ use simulator::{Break, Injection, Trigger};
 use super::DemoSettings;
 use super::fleet::{self, FleetFiles};
 use super::report::{ClusterResult, DemoEvent, DemoReport, HeldResult, StageResult};
-use super::simulated::SimulatedFleet;
 use crate::reconcile::cache::sources::FetchSources;
 use crate::reconcile::effects::adopt::adopt;
 use crate::reconcile::main_loop::clock::{Clock as _, VirtualClock};
 use crate::reconcile::planner::{FleetReading, Planner};
 use crate::reconcile::{ClusterOutcome, ClusterPass, Controller, ReconcileReport};
 use crate::report::ClusterPlan;
+use crate::simulation::SimulatedFleet;
 use domain::BranchName;
 use git::{Repository, RepositoryLocation};
 

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use domain::Problem;
 use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::Timestamp;
+use overlays::ClusterSpec;
 use rollout::{Decision, FastPath, GateHistory, Reachability};
 
 pub use main_loop::reconcile_loop::ReconcileLoop;
@@ -137,6 +138,8 @@ pub struct Controller {
     clusters: Arc<dyn Clusters>,
     clock: Arc<dyn Clock>,
     concurrency: usize,
+    /// The one cluster that it works on, as if all others were done; none where it works on every one.
+    only: Option<ClusterName>,
     memory: Mutex<BTreeMap<ClusterName, Memory>>,
     /// What views take.
     views: Arc<Account>,
@@ -184,6 +187,7 @@ impl Controller {
             clusters,
             clock,
             concurrency: concurrency.max(1),
+            only: None,
             memory: Mutex::default(),
             views: Account::new(Part::Views),
             readings: Account::new(Part::Readings),
@@ -202,6 +206,16 @@ impl Controller {
     #[must_use]
     pub fn with_room_for(self, bytes: usize) -> Self {
         Self { views: Account::of(bytes), readings: Account::of(bytes), ..self }
+    }
+
+    /// The same for one cluster alone, as if all others were done.
+    #[must_use]
+    pub fn only(self, cluster: ClusterName) -> Self {
+        Self { only: Some(cluster), ..self }
+    }
+
+    fn works_on(&self, cluster: &ClusterSpec) -> bool {
+        self.only.as_ref().is_none_or(|only| only.as_str() == cluster.name)
     }
 
     /// How many bytes views count with, and what was read of clusters.

@@ -36,6 +36,7 @@ mod measured;
 mod plan_text;
 mod readers;
 mod registry;
+mod rehearse;
 mod run;
 mod snapshots;
 mod support;

@@ -15,13 +15,14 @@ use jiff::{SignedDuration, Timestamp};
 use overlays::RenderedTree;
 use rollout::StageName;
 use simulator::{Fault, Injection, Trigger};
-use stepgate::demo::{DemoKind, DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::demo::{DemoKind, DemoSettings, FleetFiles};
 use stepgate::reconcile::cache::sources::FetchSources;
 use stepgate::reconcile::clusters::access::Clusters;
 use stepgate::reconcile::effects::adopt::adopt;
 use stepgate::reconcile::main_loop::clock::{Clock as _, VirtualClock};
 use stepgate::reconcile::planner::Planner;
 use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
+use stepgate::simulation::SimulatedFleet;
 use tempfile::TempDir;
 
 /// Virtual time within which every rollout here comes to its end.

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use overlays::ClusterSpec;
 use rollout::{BackupReport, Expectation, FluxObservation, Observation, WorkloadObservation};
 use rollout::{FluxReference, MarkChange};
-use stepgate::demo::SimulatedFleet;
 use stepgate::reconcile::clusters::access::Clusters;
+use stepgate::simulation::SimulatedFleet;
 
 /// The acts of a controller on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -15,10 +15,10 @@ use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
 use rollout::{BackupReport, Observation, Reachability};
 use rollout::{FluxReference, MarkChange};
-use stepgate::demo::SimulatedFleet;
 use stepgate::reconcile::clusters::access::Clusters;
 use stepgate::reconcile::main_loop::clock::{Clock, VirtualClock};
 use stepgate::reconcile::{Controller, ReconcileLoop, ReconcileReport};
+use stepgate::simulation::SimulatedFleet;
 
 use crate::approvals::Git;
 use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};

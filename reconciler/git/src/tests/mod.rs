@@ -1,5 +1,6 @@
 //! Tests on real repositories, made and checked by the real `git` program.
 
+mod borrowing;
 mod committing;
 mod costs;
 mod history;

@@ -22,6 +22,7 @@ mod notes;
 mod paths;
 mod pattern;
 mod place;
+mod quiet;
 mod read;
 mod schema;
 mod settings;

@@ -91,8 +91,9 @@ impl PastDurations {
         self.0.iter().filter(|(other, _)| is_like(other)).flat_map(|(_, known)| known.clone()).collect()
     }
 
-    /// What a stage took; of a worker group that is not known, what any of them took.
-    fn of(&self, name: &StageName) -> Vec<u64> {
+    /// What a stage took, in seconds, the newest last; of a worker group that is not known, what any of them took.
+    #[must_use]
+    pub fn of(&self, name: &StageName) -> Vec<u64> {
         let own = name.to_string();
         if let Some(known) = self.0.get(&own) {
             return known.clone();

@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use rollout::{Condition, ConditionStatus, Marked};
 
 use super::{Event, State, condition, upgrades::NodeTruth};
-use crate::{clock::Moment, desired::DesiredMachines, fault::Fault};
+use crate::{
+    clock::Moment,
+    desired::DesiredMachines,
+    fault::Fault,
+    pace::{MachineKind, Pace},
+};
 
 /// A machine's spec does not change during its life, once its provider has filled it in.
 const GENERATION: Option<i64> = Some(3);
@@ -363,7 +368,8 @@ impl State {
             .find(|machine| machine.id == id)
             .is_some_and(|machine| self.is_active(stuck_owner(machine.owner)));
         let paused = self.is_cluster_paused();
-        let startup = self.random.between(Duration::from_secs(12), Duration::from_secs(18));
+        let pace = self.pace_of(id);
+        let startup = self.random.between(pace.shortest, pace.longest);
         let pods = self.random.between(Duration::from_secs(3), Duration::from_secs(6));
         let Some(position) = self.machines.iter().position(|machine| machine.id == id) else { return };
         let Some(machine) = self.machines.get_mut(position) else { return };
@@ -408,6 +414,16 @@ impl State {
             self.nodes_changed();
         }
         self.wake_owner(owner);
+    }
+
+    fn pace_of(&self, id: u64) -> Pace {
+        let machine = self.machines.iter().find(|machine| machine.id == id);
+        let kind = machine.and_then(|machine| match machine.owner {
+            Owner::ControlPlane => Some(MachineKind::ControlPlane),
+            Owner::Workers(index) => self.workers.get(index).map(|workers| MachineKind::Workers(workers.group.clone())),
+            Owner::Etcd => Some(MachineKind::Etcd),
+        });
+        kind.and_then(|kind| self.paces.get(&kind)).copied().unwrap_or_default()
     }
 
     /// Sets every machine going again that a fault held.

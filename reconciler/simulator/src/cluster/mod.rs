@@ -39,6 +39,7 @@ use crate::{
     clock::Moment,
     desired::DeployedCommit,
     fault::{Fault, Injection, Trigger},
+    pace::{MachineKind, Pace},
     random::Random,
     schedule::Schedule,
     shape::{ClusterShape, Etcd},
@@ -167,6 +168,13 @@ impl SimulatedCluster {
         self.advance(at);
     }
 
+    /// From now on machines of a kind take so long to start.
+    pub fn set_pace(&mut self, kind: &MachineKind, pace: Pace) {
+        for state in [Some(&mut self.state), self.view.shadow()].into_iter().flatten() {
+            state.paces.insert(kind.clone(), pace);
+        }
+    }
+
     /// What the head of the deploy branch says and the cluster is not yet, whatever its status may say: the truth that a gate
     /// is measured by. Empty when everything is rolled out.
     #[must_use]
@@ -268,6 +276,8 @@ struct State {
     injections: Vec<(StageName, Fault, Option<Duration>)>,
     /// Images that ran before an image fault began: they go on starting.
     known_images: BTreeSet<String>,
+    /// How long machines take to start, where that is known.
+    paces: BTreeMap<MachineKind, Pace>,
     /// None where machines are replaced.
     upgrades: Option<upgrades::Upgrades>,
 }
@@ -305,6 +315,7 @@ impl State {
             active: Vec::new(),
             injections: Vec::new(),
             known_images: BTreeSet::new(),
+            paces: BTreeMap::new(),
             upgrades: upgrades::Upgrades::new(shape.strategy),
         };
         state.found_machines(

@@ -142,7 +142,8 @@ fn place(arguments: &Arguments) -> Result<BackupPlace, CommandError> {
     Ok(BackupPlace { registry: Some(Arc::new(registry)), ..place })
 }
 
-fn named_dump(named: &str, view: &ClusterView, place: &BackupPlace) -> Result<Dump, CommandError> {
+/// The dump of that name: a file, a folder or a digest.
+pub(in crate::cli) fn named_dump(named: &str, view: &ClusterView, place: &BackupPlace) -> Result<Dump, CommandError> {
     let found = if named.starts_with("sha256:") {
         kept_dump(place, view.name.as_str(), named)
     } else {
@@ -162,7 +163,7 @@ fn recorded(view: &ClusterView, place: &BackupPlace) -> Result<Dump, CommandErro
 }
 
 /// A dump of another cluster says nothing of this one.
-fn is_of(dump: &Dump, opened: &Opened, view: &ClusterView) -> Result<(), CommandError> {
+pub(in crate::cli) fn is_of(dump: &Dump, opened: &Opened, view: &ClusterView) -> Result<(), CommandError> {
     if dump.cluster == view.name.as_str() {
         return Ok(());
     }

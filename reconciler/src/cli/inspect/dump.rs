@@ -117,7 +117,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 }
 
 /// A dump of the very cluster that is meant.
-pub(super) fn take(opened: &Opened, view: &ClusterView, access: &ClusterArguments) -> Result<Dump, CommandError> {
+pub(in crate::cli) fn take(
+    opened: &Opened,
+    view: &ClusterView,
+    access: &ClusterArguments,
+) -> Result<Dump, CommandError> {
     let cluster = opened.cluster(view, access)?;
     let rules = &opened.fleet().policy.injection;
     let dump = runtime()?.block_on(async {

@@ -16,10 +16,11 @@ const PAGES: [(&str, &str); 6] = [
 ];
 
 /// The pages of a cluster, by what follows its own address.
-const CLUSTER_PAGES: [(&str, &str); 6] = [
+const CLUSTER_PAGES: [(&str, &str); 7] = [
     ("", "Why"),
     ("/rollout", "Rollout"),
     ("/plan", "Plan"),
+    ("/rehearsal", "Rehearsal"),
     ("/diff", "Diff"),
     ("/history", "History"),
     ("/actions", "Actions"),

@@ -9,6 +9,7 @@ mod lists;
 #[cfg(test)]
 mod measured;
 mod plan;
+mod rehearsal;
 mod windows;
 
 pub(super) use actions::{acted, actions};
@@ -17,4 +18,5 @@ pub(super) use fleet::{FleetQuery, fleet};
 pub(super) use layout::{logged_in, login, login_elsewhere, missing};
 pub(super) use lists::{about, approvals, history, problems};
 pub(super) use plan::{diff, plan};
+pub(super) use rehearsal::rehearsal;
 pub(super) use windows::windows;

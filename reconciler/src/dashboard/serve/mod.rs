@@ -7,9 +7,11 @@ mod calendar;
 mod events;
 mod guard;
 mod login;
+mod rehearsals;
 mod router;
 
 pub(super) use actions::{OfferReport, OffersReport};
 pub(super) use assets::{LIVE_SCRIPT, STYLE_SHEET};
 pub use audit::Audit;
+pub(super) use rehearsals::AT_ONCE;
 pub use router::{Actors, Dashboard, Publisher};

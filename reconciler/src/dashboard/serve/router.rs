@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use super::assets::{LIVE_SCRIPT, STYLE_SHEET};
 use super::audit::Audit;
 use super::guard::{Hosts, guard};
+use super::rehearsals::{self, Rehearsals};
 use super::{actions, calendar, events, login};
 use crate::dashboard::access::{DashboardAccess, Refusal};
 use crate::dashboard::detail::DetailError;
@@ -37,6 +38,7 @@ pub struct Dashboard {
     numbers: watch::Receiver<u64>,
     access: Arc<DashboardAccess>,
     readers: Arc<Semaphore>,
+    rehearsals: Rehearsals,
     actors: Option<Arc<Actors>>,
 }
 
@@ -70,7 +72,8 @@ impl Dashboard {
         let (numbers, told) = watch::channel(0);
         let readers = Arc::new(Semaphore::new(AT_ONCE));
         let actors = actors.map(Arc::new);
-        let dashboard = Self { snapshots: shown, numbers: told, access: Arc::new(access), readers, actors };
+        let (access, rehearsals) = (Arc::new(access), Rehearsals::default());
+        let dashboard = Self { snapshots: shown, numbers: told, access, readers, rehearsals, actors };
         (dashboard, Publisher { snapshots, numbers })
     }
 
@@ -90,6 +93,7 @@ impl Dashboard {
             .merge(of_fleet("/windows", Snapshot::windows, pages::windows))
             .merge(of_fleet("/problems", Snapshot::problems, pages::problems))
             .merge(of_fleet("/about", Snapshot::about, pages::about))
+            .merge(rehearsals::routes())
             .merge(actions::routes())
             .route("/calendar.ics", get(windows_calendar))
             .route("/events", get(async |State(it): State<Self>| events::stream(it.numbers)))
@@ -110,6 +114,11 @@ impl Dashboard {
     /// With what people act; none where nobody does.
     pub(super) fn actors(&self) -> Option<&Actors> {
         self.actors.as_deref()
+    }
+
+    /// The rehearsals that were made.
+    pub(super) fn rehearsals(&self) -> &Rehearsals {
+        &self.rehearsals
     }
 
     /// The snapshot, or the answer while there is none.
@@ -187,7 +196,7 @@ impl IntoResponse for Refused {
 
 pub(super) type Answer<T> = Result<T, Refused>;
 
-fn json(report: &impl Serialize) -> Response {
+pub(super) fn json(report: &impl Serialize) -> Response {
     match serde_json::to_string_pretty(report) {
         Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),

@@ -19,7 +19,10 @@ impl Controller {
         people: People,
         now: Timestamp,
     ) -> World {
-        let others = progress::others(&reading.fleet, &view.cluster, &self.standings(), reading.source_commit(), now);
+        let others = match self.only {
+            Some(_) => Others::default(),
+            None => progress::others(&reading.fleet, &view.cluster, &self.standings(), reading.source_commit(), now),
+        };
         let memory = self.memory(&view.name);
         let mut mergers = memory.mergers.clone();
         let approvals = askings.iter().filter_map(Asking::record).collect();

@@ -96,10 +96,11 @@ impl<'a> ReconcileLoop<'a> {
         for branch in reading.branches.iter().filter(|branch| **branch != reading.layout.branch) {
             heads.entry(branch.clone()).or_insert(controller.planner.repository().head(branch)?);
         }
-        let clusters = &reading.fleet.clusters;
-        controller.make_views(&reading, &clusters.iter().collect::<Vec<_>>());
+        let clusters: Vec<&ClusterSpec> =
+            reading.fleet.clusters.iter().filter(|cluster| controller.works_on(cluster)).collect();
+        controller.make_views(&reading, &clusters);
         // One that was left behind was not done: those that wait for it go on waiting.
-        let clusters = clusters.iter().filter(|cluster| !self.clusters.contains_key(&cluster.name));
+        let clusters = clusters.into_iter().filter(|cluster| !self.clusters.contains_key(&cluster.name));
         // Management clusters first, so that the clusters that wait for them see this pass' result.
         let (first, second): (Vec<_>, Vec<_>) = clusters.partition(|cluster| cluster.is_management());
         let board = Arc::new(ProposalCache::knowing(controller.open_pulls()));
@@ -112,12 +113,14 @@ impl<'a> ReconcileLoop<'a> {
         self.said.retain(|name, _| reading.fleet.cluster(name).is_some());
         self.said.extend(passes.iter().map(|pass| (pass.cluster.clone(), pass.clone())));
         let decided: BTreeSet<String> = passes.iter().map(|pass| pass.cluster.clone()).collect();
-        let undecided = reading.fleet.clusters.iter().filter(|cluster| !decided.contains(&cluster.name));
+        let undecided = reading.fleet.clusters.iter().filter(|cluster| controller.works_on(cluster));
+        let undecided = undecided.filter(|cluster| !decided.contains(&cluster.name));
         passes.extend(undecided.map(|cluster| self.unanswered(cluster)));
         // In the order of the fleet, which is that of names.
         passes.sort_by(|left, right| left.cluster.cmp(&right.cluster));
         let unreadable = reading.fleet.unreadable_clusters();
-        passes.extend(unreadable.into_iter().map(|name| controller.unreadable(&reading, name)));
+        let unreadable = unreadable.into_iter().filter(|_| controller.only.is_none());
+        passes.extend(unreadable.map(|name| controller.unreadable(&reading, name)));
         let pass = Arc::new(ReconcileReport { clusters: passes, waves: controller.waves(&reading) });
         controller.settle(heads, &pass);
         Ok(pass)

@@ -110,6 +110,8 @@ pub struct Explainer<'a> {
     clock: &'a dyn Clock,
     /// Where clusters stand that others wait for.
     standings: Mutex<BTreeMap<String, Stands>>,
+    /// Whether a cluster is looked at as if all others were done.
+    is_alone: bool,
 }
 
 /// Where a cluster stands that others wait for.
@@ -136,7 +138,13 @@ impl<'a> Explainer<'a> {
         clusters: &'a dyn Clusters,
         clock: &'a dyn Clock,
     ) -> Self {
-        Self { planner, reading, clusters, clock, standings: Mutex::default() }
+        Self { planner, reading, clusters, clock, standings: Mutex::default(), is_alone: false }
+    }
+
+    /// The same, as if all other clusters were done.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { is_alone: true, ..self }
     }
 
     /// What the controller decides about a cluster once it has read it as often as it takes, and what comes after that.
@@ -154,9 +162,13 @@ impl<'a> Explainer<'a> {
         let considered = proposal::consider(planner, &board, reading, Arc::new(view.clone())).await?;
         let askings = proposal::askings(planner, &board, reading, &considered).await?;
         let view = considered.view.as_ref();
-        let standings = Box::pin(self.standings(view)).await;
         let now = self.clock.now();
-        let others = progress::others(&reading.fleet, &view.cluster, &standings, reading.source_commit(), now);
+        let others = if self.is_alone {
+            Others::default()
+        } else {
+            let standings = Box::pin(self.standings(view)).await;
+            progress::others(&reading.fleet, &view.cluster, &standings, reading.source_commit(), now)
+        };
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = assemble(reading, view, Known::default(), others, approvals, now);
         world.people = proposal::people(planner, &board, reading, view).await?;

@@ -1,10 +1,11 @@
 //! What a rollout began from, and when the source branch moved on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::{ClusterName, CommitId, Problem};
 use jiff::Timestamp;
-use overlays::ClusterSpec;
+use overlays::{ClusterKind, ClusterSpec, Fleet};
 use rollout::{Ledger, LedgerState};
 
 use super::chained::at_target;
@@ -12,6 +13,20 @@ use super::{ClusterView, FleetReading, PlanError, Planner};
 use crate::reconcile::cache::inputs::{Inputs, SourceReading};
 use planning::ClusterDirectory;
 use planning::policies::{Befores, Change, changes, may_ask_people};
+
+/// Releases of EKS-D by the minor of Kubernetes, such as `1.34` and `kubernetes-1-34-eks-9`.
+pub type EksDReleases = BTreeMap<String, String>;
+
+/// Those in the bundle of an EKS Anywhere cluster.
+fn releases(fleet: &Fleet, cluster: &ClusterSpec) -> EksDReleases {
+    let bundle = overlays::bundle_for(fleet, cluster).ok().filter(|_| cluster.kind == ClusterKind::EksAnywhere);
+    let sections = bundle.iter().flat_map(|file| &file.bundles.versions_bundles);
+    sections
+        .filter_map(|section| {
+            Some((section.kubernetes_version.minor().to_string(), section.eks_d.as_ref()?.name.clone()?))
+        })
+        .collect()
+}
 
 impl Planner {
     /// The commit of the source branch that a cluster was at before the rollout that runs, or else is at now; none where nobody knows.
@@ -144,6 +159,22 @@ impl Planner {
     ) -> Result<Befores, PlanError> {
         let base = self.base_of(reading, cluster, directory, base)?;
         Ok(self.befores(directory, base.as_ref()))
+    }
+
+    /// The releases of EKS-D that machines of a cluster were made from before its rollout, and those that it leads to.
+    ///
+    /// # Errors
+    /// [`PlanError`] when the repository cannot be read.
+    pub fn releases(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+    ) -> Result<(EksDReleases, EksDReleases), PlanError> {
+        let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
+        let after = releases(&reading.fleet, &view.cluster);
+        let of = |fleet: &Fleet| Some(releases(fleet, fleet.cluster(view.name.as_str())?));
+        let before = base.and_then(|base| of(&base.fleet)).unwrap_or_else(|| after.clone());
+        Ok((before, after))
     }
 
     /// What the deployed state was rendered from: classes of changes are relative to its bundle.

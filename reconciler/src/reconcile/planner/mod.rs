@@ -19,6 +19,7 @@ use domain::{Problem, ProblemCode, Scope};
 use jiff::Timestamp;
 use overlays::{Charts, Fleet, Manifests, ReadFiles, Remembered};
 
+pub use base::EksDReleases;
 pub(in crate::reconcile) use between::as_adopted;
 pub use between::{Between, BetweenError};
 use making::Planned;
@@ -62,6 +63,8 @@ pub struct Planner {
     forges: Arc<Forges>,
     signing: Arc<Signing>,
     trusted: Option<CommitId>,
+    /// Whether nothing is for good: people, forges and registries are asked nothing.
+    rehearses: bool,
     clock: Arc<dyn Clock>,
     policies: Arc<before::KnownPolicies>,
     known: Arc<Known>,
@@ -105,6 +108,7 @@ impl Planner {
             forges: Arc::default(),
             signing: Arc::default(),
             trusted: None,
+            rehearses: false,
             clock: Arc::new(SystemClock),
             policies: Arc::default(),
             known: Arc::new(Known { files: known.files.with_nodes(nodes), ..known }),
@@ -146,6 +150,19 @@ impl Planner {
     pub fn with_sources(self, sources: Arc<dyn Sources>) -> Self {
         let fresh = Self::new(self.repository.clone(), self.source_branch.clone(), sources);
         Self { sources: fresh.sources, known: fresh.known, ..self }
+    }
+
+    /// The same planner for a copy of its repository, in which rollouts are rehearsed: by no policy, of now or before, people are asked, a
+    /// forge, or a registry for images, and no commit is signed. Planners of several copies share what they remember.
+    #[must_use]
+    pub fn rehearsing_in(&self, copy: Repository) -> Self {
+        let shared = Self { repository: copy.clone(), ..self.clone() };
+        if self.rehearses {
+            return shared;
+        }
+        let fresh = Self::new(copy, self.source_branch.clone(), Arc::clone(&self.sources));
+        let Self { known, policies, forges, signing, .. } = fresh;
+        Self { known, policies, forges, signing, rehearses: true, ..shared }
     }
 
     /// When a commit was seen for the first time: now, unless it was before.
@@ -325,7 +342,10 @@ impl Planner {
             return Ok(known);
         }
         let files = source.listed()?;
-        let fleet = overlays::read_fleet_remembering(&files, &self.known.files);
+        let mut fleet = overlays::read_fleet_remembering(&files, &self.known.files);
+        if self.rehearses {
+            fleet.policy.ask_nobody();
+        }
         let reading = Arc::new(SourceReading::new(Arc::new(files), fleet));
         remembered().insert(commit, Arc::clone(&reading), reading.bytes());
         Ok(reading)
@@ -369,7 +389,8 @@ impl Planner {
         let befores = self.befores_of(reading, &cluster_name, &directory, history.base.as_ref())?;
         let context = reading.context(&cluster_name, &directory, base.as_deref(), &befores);
         let missing = self.missing_record(context.deploy, &cluster_name, &directory)?;
-        let images = self.sources.images(&reading.fleet, &befores.fetch_allow(context.newest));
+        let asked = || self.sources.images(&reading.fleet, &befores.fetch_allow(context.newest));
+        let images = if self.rehearses { None } else { asked() };
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
         let roster = Arc::new(planning::people::roster_since(&reading.fleet.policy, &befores));

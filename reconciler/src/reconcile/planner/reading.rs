@@ -39,7 +39,7 @@ pub struct FleetReading {
     /// The earlier policy by which that is so, where it is not what the newest says, and its commit.
     pub(super) moved: Option<(CommitId, Deploy)>,
     /// The branches on which what is deployed may lie.
-    pub(in crate::reconcile) branches: Vec<BranchName>,
+    pub(crate) branches: Vec<BranchName>,
     /// The clusters as deployed.
     pub deployed: Arc<Deployed>,
 }

@@ -23,7 +23,7 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
 /// The pages, of the fleet and of one cluster.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 13] = [
     "/",
     "/approvals",
     "/history",
@@ -33,6 +33,7 @@ const PAGES: [&str; 12] = [
     "/clusters/team-a",
     "/clusters/team-a/rollout",
     "/clusters/team-a/plan",
+    "/clusters/team-a/rehearsal",
     "/clusters/team-a/diff",
     "/clusters/team-a/history",
     "/clusters/team-a/actions",

@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::StageName;
-use simulator::{DeployedCommit, DesiredState, SimulatedCluster};
+use rollout::ClusterIdentity;
+use rollout::{StageName, StageRecordKind};
+use simulator::{DeployedCommit, DesiredState, MachineKind, Pace, SimulatedCluster};
 
+use super::MachineCounts;
 use super::deployed::{desired, shape};
 use crate::reconcile::clusters::access::{Clusters, NoAccess};
+use crate::reconcile::planner::EksDReleases;
 use crate::reconcile::planner::FleetReading;
 use cluster::Cluster;
 use cluster::simulated::Simulated;
@@ -22,6 +25,37 @@ struct Known {
     cluster: Arc<Simulated>,
     desired: Arc<DesiredState>,
     directory: ClusterDirectory,
+    releases: EksDReleases,
+}
+
+/// What is simulated, and how.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// The one cluster that is; every one of the fleet, where none is named.
+    pub only: Option<ClusterName>,
+    /// What everything random follows from: of the first cluster, and of the next ones as many more.
+    pub seed: u64,
+    /// How many machines run where no specification tells.
+    pub counts: MachineCounts,
+    /// The releases before a control plane is committed, and from then on: EKS Anywhere makes all machines anew with the control plane.
+    pub releases: (EksDReleases, EksDReleases),
+    /// How long machines take to start, where that is known.
+    pub paces: BTreeMap<MachineKind, Pace>,
+    /// Which cluster readings say that they are of, where a ledger records one.
+    pub identity: Option<ClusterIdentity>,
+}
+
+impl Default for Simulation {
+    fn default() -> Self {
+        Self {
+            only: None,
+            seed: 1,
+            counts: MachineCounts::default(),
+            releases: (EksDReleases::new(), EksDReleases::new()),
+            paces: BTreeMap::new(),
+            identity: None,
+        }
+    }
 }
 
 /// The clusters of the fleet.
@@ -29,6 +63,7 @@ struct Known {
 pub struct SimulatedFleet {
     clusters: Mutex<BTreeMap<String, Known>>,
     head: Mutex<Option<CommitId>>,
+    simulation: Simulation,
 }
 
 impl SimulatedFleet {
@@ -37,18 +72,34 @@ impl SimulatedFleet {
     /// # Errors
     /// [`GitError`] when the deploy branch cannot be read.
     pub fn settled(reading: &FleetReading, at: Timestamp) -> Result<Self, GitError> {
-        let fleet = Self::default();
+        Self::settled_as(reading, at, Simulation::default())
+    }
+
+    /// As [`SimulatedFleet::settled`], by what is known of the clusters beyond their repository.
+    ///
+    /// # Errors
+    /// As [`SimulatedFleet::settled`].
+    pub fn settled_as(reading: &FleetReading, at: Timestamp, simulation: Simulation) -> Result<Self, GitError> {
+        let fleet = Self { simulation, ..Self::default() };
+        let Simulation { only, seed, counts, releases, paces, identity } = &fleet.simulation;
         let Some(deploy) = &reading.deploy else { return Ok(fleet) };
-        for (seed, spec) in (1..).zip(&reading.fleet.clusters) {
+        for (seed, spec) in (*seed..).zip(&reading.fleet.clusters) {
             let Ok(name) = spec.name.parse::<ClusterName>() else { continue };
+            if only.as_ref().is_some_and(|only| *only != name) {
+                continue;
+            }
             let directory = crate::reconcile::clusters::directory::read(deploy, &name)?;
-            let wanted = Arc::new(desired(&name, spec, &directory));
-            let mut cluster = SimulatedCluster::new(&shape(&name, spec, &directory), seed, at);
+            let wanted = Arc::new(desired(&name, spec, &directory, counts, &releases.0));
+            let mut cluster = SimulatedCluster::new(&shape(&name, spec, &directory, counts), seed, at);
+            for (kind, pace) in paces {
+                cluster.set_pace(kind, *pace);
+            }
             cluster.install(
                 &DeployedCommit { id: deploy.commit().clone(), stage: None, desired: Arc::clone(&wanted) },
                 at,
             );
-            let known = Known { cluster: Arc::new(Simulated::new(cluster)), desired: wanted, directory };
+            let cluster = Arc::new(Simulated::new(cluster).known_as(identity.clone()));
+            let known = Known { cluster, desired: wanted, directory, releases: releases.0.clone() };
             fleet.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.name.clone(), known);
         }
         *fleet.head.lock().unwrap_or_else(PoisonError::into_inner) = Some(deploy.commit().clone());
@@ -98,9 +149,15 @@ impl SimulatedFleet {
             let directory = crate::reconcile::clusters::directory::read(snapshot, &name)?;
             let mut stage: Option<StageName> = None;
             if directory.ids != known.directory.ids {
-                known.desired = Arc::new(desired(&name, spec, &directory));
                 let own = repository.history(id, &reading.layout, &name, 1)?;
                 stage = own.first().and_then(|entry| entry.stage.as_ref()).map(|trailers| trailers.stage.name.clone());
+                let Simulation { counts, releases: (before, after), .. } = &self.simulation;
+                if stage == Some(StageName::ControlPlane) {
+                    let last = directory.ledger().and_then(|ledger| ledger.stages.last());
+                    let is_back = last.is_some_and(|last| last.kind == StageRecordKind::Revert);
+                    known.releases.clone_from(if is_back { before } else { after });
+                }
+                known.desired = Arc::new(desired(&name, spec, &directory, counts, &known.releases));
                 known.directory = directory;
             }
             known.cluster.commit(&DeployedCommit { id: id.clone(), stage, desired: Arc::clone(&known.desired) }, at);
@@ -113,7 +170,7 @@ impl Clusters for SimulatedFleet {
     fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster> {
         match self.get(&cluster.name) {
             Some(known) => known,
-            None => NoAccess::new(format!("the demo has no cluster {}", cluster.name)).cluster(cluster),
+            None => NoAccess::new(format!("cluster {} is not simulated", cluster.name)).cluster(cluster),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{ClusterName, TreeDigest};
+use domain::{ClusterName, GroupName, TreeDigest};
 use overlays::{ClusterKind, ClusterSpec, ComponentName, ObjectSummary, RenderedTree};
 use simulator::{
     ClusterShape, DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredPlainObject,
@@ -16,17 +16,26 @@ use planning::kube_vip;
 use planning::machines::Specification;
 use planning::{ClusterDirectory, cluster_folder};
 
+use super::MachineCounts;
+use crate::reconcile::planner::EksDReleases;
+
 /// What carries the address of a control plane. That a bundle brings another image, and with it other machines, is not simulated.
 const KUBE_VIP: &str = "public.ecr.aws/l0g8r8j6/kube-vip/kube-vip:v1.2.0";
 
 /// What the directory asks of the cluster.
-pub fn desired(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory) -> DesiredState {
+pub fn desired(
+    name: &ClusterName,
+    spec: &ClusterSpec,
+    directory: &ClusterDirectory,
+    counts: &MachineCounts,
+    releases: &EksDReleases,
+) -> DesiredState {
     let tree = &directory.files;
     let flux = tree.files.iter().filter(|(path, _)| path.is_below(&format!("flux/{name}")));
     let kustomizations = flux
         .flat_map(|(_, bytes)| overlays::objects_of(bytes))
         .filter(|node| text(node, &["kind"]) == Some("Kustomization"))
-        .filter_map(|node| kustomization(name, spec, directory, &node))
+        .filter_map(|node| kustomization(name, spec, directory, (counts, releases), &node))
         .collect();
     DesiredState { kustomizations }
 }
@@ -39,6 +48,7 @@ fn kustomization(
     name: &ClusterName,
     spec: &ClusterSpec,
     directory: &ClusterDirectory,
+    (counts, releases): (&MachineCounts, &EksDReleases),
     node: &Node,
 ) -> Option<DesiredKustomization> {
     let path = text(node, &["spec", "path"])?.trim_start_matches("./").trim_end_matches('/').to_owned();
@@ -46,7 +56,7 @@ fn kustomization(
     let inside = path.find(&cluster_folder(name)).and_then(|at| path.get(at..))?;
     let depends_on = node.at(&["spec", "dependsOn"]).and_then(Node::as_sequence).unwrap_or_default();
     let objects = if inside.ends_with(&format!("/{}", ComponentName::Cluster.directory())) {
-        machines(name, spec, directory)
+        machines(name, spec, directory, counts, releases)
     } else {
         objects(&directory.files.below(inside))
     };
@@ -151,7 +161,13 @@ fn object(node: &Node, services: &BTreeMap<String, (String, String)>) -> Option<
 }
 
 /// The Cluster API objects that EKS Anywhere's controller makes of the deployed specification.
-fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory) -> Vec<DesiredObject> {
+fn machines(
+    name: &ClusterName,
+    spec: &ClusterSpec,
+    directory: &ClusterDirectory,
+    counts: &MachineCounts,
+    releases: &EksDReleases,
+) -> Vec<DesiredObject> {
     let deployed = directory.deployed(name);
     let Some(cluster) = deployed_cluster(&deployed, spec) else { return Vec::new() };
     let namespace = cluster_api_namespace(&cluster);
@@ -170,30 +186,31 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
         found.push(DesiredObject::Etcd(machines(object, replicas, &cluster.kubernetes_version, &template)));
     }
     if cluster.kind == ClusterKind::ClusterApi {
-        return cluster_api(&cluster, &deployed);
+        return cluster_api(&cluster, &deployed, counts);
     }
     let nodes: Vec<Node> = deployed.files.values().flat_map(|bytes| overlays::objects_of(bytes)).collect();
     let specification = Specification { cluster: &cluster, objects: &nodes };
     found.push(DesiredObject::ControlPlane {
         machines: machines(
             name.to_string(),
-            cluster.control_plane_count.unwrap_or(1),
+            cluster.control_plane_count.or(counts.control_plane).unwrap_or(1),
             &cluster.kubernetes_version,
-            &template(&deployed, &cluster, "controlPlaneConfiguration"),
+            &made_from(
+                template(&deployed, &cluster, "controlPlaneConfiguration"),
+                releases.get(&cluster.kubernetes_version),
+                cluster.node.at(&["spec", "controlPlaneConfiguration"]),
+            ),
         ),
         kube_vip: kube_vip::expectation(&specification, None).map(|_| KUBE_VIP.to_owned()),
     });
     for group in &cluster.worker_groups {
         let Ok(group_name) = group.name.parse() else { continue };
         let template = group.machine_config.as_deref().map(|config| template_of(&deployed, config)).unwrap_or_default();
+        let template = made_from(template, releases.get(&group.kubernetes_version), listed(&cluster, &group.name));
+        let replicas = group.replicas.or_else(|| counts.workers.get(&group_name).copied()).unwrap_or(1);
         found.push(DesiredObject::Workers {
             group: group_name,
-            machines: machines(
-                format!("{name}-{}", group.name),
-                group.replicas.unwrap_or(1),
-                &group.kubernetes_version,
-                &template,
-            ),
+            machines: machines(format!("{name}-{}", group.name), replicas, &group.kubernetes_version, &template),
         });
     }
     let specification = deployed.below(ComponentName::Cluster.directory());
@@ -202,13 +219,13 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
 }
 
 /// The objects of Cluster API that the deployed specification has itself.
-fn cluster_api(cluster: &ClusterSpec, deployed: &RenderedTree) -> Vec<DesiredObject> {
+fn cluster_api(cluster: &ClusterSpec, deployed: &RenderedTree, counts: &MachineCounts) -> Vec<DesiredObject> {
     let specification = deployed.below(ComponentName::Cluster.directory());
     let nodes: Vec<Node> = specification.files.values().flat_map(|bytes| overlays::objects_of(bytes)).collect();
-    let machines = |node: &Node, version: &[&str], template: &[&str]| DesiredMachines {
+    let machines = |node: &Node, known: Option<u32>, version: &[&str], template: &[&str]| DesiredMachines {
         namespace: text(node, &["metadata", "namespace"]).unwrap_or("default").to_owned(),
         name: text(node, &["metadata", "name"]).unwrap_or_default().to_owned(),
-        replicas: node.at(&["spec", "replicas"]).and_then(Node::as_i64).and_then(|it| it.try_into().ok()).unwrap_or(1),
+        replicas: replicas(node).or(known).unwrap_or(1),
         version: text(node, version).unwrap_or_default().to_owned(),
         template: text(node, template).unwrap_or_default().to_owned(),
         bootstrap_template: None,
@@ -217,7 +234,7 @@ fn cluster_api(cluster: &ClusterSpec, deployed: &RenderedTree) -> Vec<DesiredObj
         "KubeadmControlPlane" => {
             let template = ["spec", "machineTemplate", "spec", "infrastructureRef", "name"];
             Some(DesiredObject::ControlPlane {
-                machines: machines(node, &["spec", "version"], &template),
+                machines: machines(node, counts.control_plane, &["spec", "version"], &template),
                 kube_vip: None,
             })
         }
@@ -230,9 +247,12 @@ fn cluster_api(cluster: &ClusterSpec, deployed: &RenderedTree) -> Vec<DesiredObj
             let version: Vec<&str> = spec.iter().copied().chain(["version"]).collect();
             let bootstrap: Vec<&str> = spec.iter().copied().chain(["bootstrap", "configRef", "name"]).collect();
             let bootstrap = text(node, &bootstrap).map(str::to_owned);
+            let group: GroupName = group.name.parse().ok()?;
+            let known = counts.workers.get(&group).copied();
+            let machines = machines(node, known, &version, &template);
             Some(DesiredObject::Workers {
-                group: group.name.parse().ok()?,
-                machines: DesiredMachines { bootstrap_template: bootstrap, ..machines(node, &version, &template) },
+                group,
+                machines: DesiredMachines { bootstrap_template: bootstrap, ..machines },
             })
         }
         _ => None,
@@ -240,10 +260,42 @@ fn cluster_api(cluster: &ClusterSpec, deployed: &RenderedTree) -> Vec<DesiredObj
     made.chain(objects(&specification)).collect()
 }
 
+fn replicas(node: &Node) -> Option<u32> {
+    node.at(&["spec", "replicas"]).and_then(Node::as_i64)?.try_into().ok()
+}
+
 /// The template that follows from a part's machine configuration.
 fn template(deployed: &RenderedTree, cluster: &ClusterSpec, part: &str) -> String {
     let config = text(&cluster.node, &["spec", part, "machineGroupRef", "name"]);
     config.map(|config| template_of(deployed, config)).unwrap_or_default()
+}
+
+/// Fields of a part of a `Cluster` that its machines are made with, besides their configuration.
+const MADE_WITH: [&str; 4] = ["labels", "taints", "kubeletConfiguration", "certSANs"];
+
+/// The entry of a worker group in the `Cluster` object.
+fn listed<'a>(cluster: &'a ClusterSpec, group: &str) -> Option<&'a Node> {
+    let groups = cluster.node.at(&["spec", "workerNodeGroupConfigurations"])?.as_sequence()?;
+    groups.iter().find(|known| text(known, &["name"]) == Some(group))
+}
+
+/// A template with what else machines are made from: a release of EKS-D, and what the part itself says of them.
+fn made_from(template: String, release: Option<&String>, part: Option<&Node>) -> String {
+    let fields = MADE_WITH.iter().filter_map(|field| Some(format!("{field}: {}", yaml::emit(part?.get(field)?))));
+    let described: String = fields.collect();
+    let mut name = template;
+    if let Some(release) = release {
+        name = format!("{name}-{release}");
+    }
+    if !described.is_empty() {
+        name = format!("{name}-{}", short(&described));
+    }
+    name
+}
+
+fn short(content: &str) -> String {
+    let digest = TreeDigest::of([content.as_bytes()]).to_string();
+    digest.trim_start_matches("sha256:").get(..8).unwrap_or_default().to_owned()
 }
 
 /// Templates are never changed: EKS Anywhere makes a new one, with a name of its own, for each content of the configuration.
@@ -255,8 +307,7 @@ fn template_of(deployed: &RenderedTree, config: &str) -> String {
         .filter(|node| text(node, &["metadata", "name"]) == Some(config))
         .map(|node| yaml::emit(&node))
         .collect();
-    let digest = TreeDigest::of([content.as_bytes()]).to_string();
-    format!("{config}-{}", digest.trim_start_matches("sha256:").get(..8).unwrap_or_default())
+    format!("{config}-{}", short(&content))
 }
 
 /// A full version for a minor: machines always have one.
@@ -266,16 +317,23 @@ fn machine_version(version: &str) -> String {
 }
 
 /// The cluster before anything is rolled out on it, as its deployed specification has it.
-pub fn shape(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory) -> ClusterShape {
+pub fn shape(
+    name: &ClusterName,
+    spec: &ClusterSpec,
+    directory: &ClusterDirectory,
+    counts: &MachineCounts,
+) -> ClusterShape {
     let cluster = deployed_cluster(&directory.deployed(name), spec).unwrap_or_else(|| spec.clone());
     let groups = cluster.worker_groups.iter().filter_map(|group| {
-        Some(WorkerGroup { name: group.name.parse().ok()?, replicas: group.replicas.unwrap_or(1) })
+        let name: GroupName = group.name.parse().ok()?;
+        let replicas = group.replicas.or_else(|| counts.workers.get(&name).copied()).unwrap_or(1);
+        Some(WorkerGroup { name, replicas })
     });
     ClusterShape {
         name: name.clone(),
         namespace: cluster_api_namespace(&cluster),
         kubernetes_version: machine_version(&cluster.kubernetes_version),
-        control_plane_replicas: cluster.control_plane_count.unwrap_or(1),
+        control_plane_replicas: cluster.control_plane_count.or(counts.control_plane).unwrap_or(1),
         worker_groups: groups.collect(),
         etcd: cluster.external_etcd.map_or(Etcd::Stacked, |replicas| Etcd::External { replicas }),
         strategy: MachineStrategy::Rolling,
