@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::aws_answers::{self as answers, stack_group};
 use super::program::PinnedProgram;
-use super::{EksctlTarget, FRESH};
+use super::{EksctlTarget, Moment};
 
 /// How many questions are asked at once.
 const AT_ONCE: usize = 4;
@@ -44,7 +44,7 @@ pub struct Aws {
     program: PinnedProgram,
     /// Updates that have ended, by cluster and identifier.
     ended: Mutex<BTreeMap<(ClusterName, String), EksUpdate>>,
-    answered: Mutex<BTreeMap<ClusterName, (Timestamp, AwsQuestion, EksReading)>>,
+    answered: Mutex<BTreeMap<ClusterName, (Moment, AwsQuestion, EksReading)>>,
 }
 
 impl Aws {
@@ -56,15 +56,14 @@ impl Aws {
 
     /// Adds to a reading what AWS says; what it does not say is noted.
     pub async fn complete(&self, reading: &mut EksReading, question: &AwsQuestion, at: Timestamp) {
+        let now = Moment::of(reading.run.as_ref(), at);
         let known = self.answered.lock().unwrap_or_else(PoisonError::into_inner).get(&question.target.cluster).cloned();
         let answer = match known {
-            Some((asked_at, asked, answer)) if asked == *question && at.duration_since(asked_at).abs() < FRESH => {
-                answer
-            }
+            Some((moment, asked, answer)) if asked == *question && moment.counts(&now) => answer,
             _ => {
                 let answer = self.ask(question).await;
                 let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-                answered.insert(question.target.cluster.clone(), (at, question.clone(), answer.clone()));
+                answered.insert(question.target.cluster.clone(), (now, question.clone(), answer.clone()));
                 answer
             }
         };

@@ -21,23 +21,43 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::{ClusterName, CommitId};
 use jiff::{SignedDuration, Timestamp};
 use overlays::eksctl::{ConfigPart, config_of};
 use rollout::eksctl::{EksctlAct, EksctlStep, EksctlVerb, next_act, refuses};
-use rollout::{EksPart, EksReading, EksctlHold, EksctlRun};
+use rollout::{EksPart, EksReading, EksctlHold, EksctlOutcome, EksctlRun};
 use yaml::Node;
 
 pub use aws::{Aws, AwsQuestion};
 pub use program::{EksctlError, PinnedProgram, ProgramKind};
 
 use self::runs::{Runs, Start};
+use crate::watch::Changes;
 
 /// For so long an answer counts where gates look again: they do so every few seconds while nodes are drained.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
+
+/// When AWS was asked: the time, the newest run by then, and whether that was at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment {
+    at: Timestamp,
+    run: Option<(Timestamp, u32, bool)>,
+}
+
+impl Moment {
+    fn of(run: Option<&EksctlRun>, at: Timestamp) -> Self {
+        let is_at_work = |run: &EksctlRun| run.outcome == EksctlOutcome::Running;
+        Self { at, run: run.map(|run| (run.started_at, run.attempt, is_at_work(run))) }
+    }
+
+    /// Whether an answer of this moment counts now. What a run did is in no answer of before its end.
+    fn counts(&self, now: &Self) -> bool {
+        self.run == now.run && now.at.duration_since(self.at).abs() <= FRESH
+    }
+}
 
 /// The programs that the operator has named for clusters of EKS.
 #[derive(Debug, Default)]
@@ -98,7 +118,7 @@ pub struct Eksctl {
     /// Why nothing is begun for a cluster.
     held: Mutex<BTreeMap<ClusterName, EksctlHold>>,
     /// What was asked last of each cluster, and when.
-    asked: Mutex<BTreeMap<ClusterName, (Timestamp, EksReading)>>,
+    asked: Mutex<BTreeMap<ClusterName, (Moment, EksReading)>>,
 }
 
 /// The first eksctl that takes a control plane back.
@@ -137,14 +157,19 @@ impl Eksctl {
         Self { program, runs: Runs::new(folder, limit), held: Mutex::default(), asked: Mutex::default() }
     }
 
+    /// The same, telling whoever reads clusters of the end of each run, since nothing else need change then.
+    #[must_use]
+    pub fn telling(self, changes: Arc<Changes>) -> Self {
+        Self { runs: self.runs.telling(changes), ..self }
+    }
+
     /// What AWS says of a cluster, asked a moment ago at most, and what became of the newest run.
     pub async fn read(&self, target: &EksctlTarget, at: Timestamp) -> EksReading {
+        let run = self.runs.last(&target.cluster);
+        let now = Moment::of(run.as_ref().ok().and_then(Option::as_ref), at);
         let known = self.asked.lock().unwrap_or_else(PoisonError::into_inner).get(&target.cluster).cloned();
         match known {
-            Some((asked_at, reading)) if at.duration_since(asked_at).abs() <= FRESH => {
-                let run = self.runs.last(&target.cluster);
-                self.with_run(target, run, reading)
-            }
+            Some((asked, reading)) if asked.counts(&now) => self.with_run(target, run, reading),
             _ => self.read_anew(target, at).await,
         }
     }
@@ -153,8 +178,11 @@ impl Eksctl {
     async fn read_anew(&self, target: &EksctlTarget, at: Timestamp) -> EksReading {
         // Read first: what a run that has ended did is in the answers that follow, and not in those of before.
         let run = self.runs.last(&target.cluster);
+        let moment = Moment::of(run.as_ref().ok().and_then(Option::as_ref), at);
         let reading = asked::ask(&self.program, target).await;
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(target.cluster.clone(), (at, reading.clone()));
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.insert(target.cluster.clone(), (moment, reading.clone()));
+        drop(asked);
         self.with_run(target, run, reading)
     }
 

@@ -3,6 +3,7 @@
 //! A run writes to the log of its cluster and holds the log's lock as long as it lives: the program inherits the file. So
 //! another process sees that it is at work, and one that has lost it sees that it is not.
 
+use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,9 +21,13 @@ use super::EksctlTarget;
 use super::arguments::arguments;
 use super::output::last_lines;
 use super::program::{EksctlError, PinnedProgram, ProgramKind, shown};
+use crate::watch::{ChangeScope, Changes};
 
 /// How much of the end of a log is looked at.
 const TAIL: i64 = 64 << 10;
+
+/// Between two looks at a run that another process has begun.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// What is begun.
 pub(super) struct Start<'a> {
@@ -44,11 +49,19 @@ pub(super) struct Runs {
     limit: Duration,
     /// The clusters whose run this process waits for.
     watched: Arc<Mutex<Vec<ClusterName>>>,
+    /// Who is told of the end of a run.
+    told: Option<Arc<Changes>>,
+    /// The clusters whose run another process has begun, and of whose end this one tells.
+    foreign: Arc<Mutex<BTreeSet<ClusterName>>>,
 }
 
 impl Runs {
     pub(super) fn new(folder: PathBuf, limit: Duration) -> Self {
-        Self { folder, limit, watched: Arc::default() }
+        Self { folder, limit, watched: Arc::default(), told: None, foreign: Arc::default() }
+    }
+
+    pub(super) fn telling(self, changes: Arc<Changes>) -> Self {
+        Self { told: Some(changes), ..self }
     }
 
     fn file(&self, cluster: &ClusterName, kind: &str) -> PathBuf {
@@ -74,10 +87,30 @@ impl Runs {
         let log = self.file(cluster, "log");
         let read = |source| EksctlError::Record { path: log.clone(), source };
         run.output = tail(&log).map_err(read)?;
-        if !is_watched && !is_locked(&log).map_err(read)? {
-            run.outcome = EksctlOutcome::Unwatched;
+        if !is_watched {
+            if is_locked(&log).map_err(read)? {
+                self.tell_of_foreign(cluster, log);
+            } else {
+                run.outcome = EksctlOutcome::Unwatched;
+            }
         }
         Ok(Some(run))
+    }
+
+    /// The end of a run that another process has begun is told as well; that is seen by its lock.
+    fn tell_of_foreign(&self, cluster: &ClusterName, log: PathBuf) {
+        let Some(changes) = self.told.clone() else { return };
+        if !self.foreign.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone()) {
+            return;
+        }
+        let (foreign, cluster) = (Arc::clone(&self.foreign), cluster.clone());
+        tokio::spawn(async move {
+            while is_locked(&log).unwrap_or(false) {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+            }
+            foreign.lock().unwrap_or_else(PoisonError::into_inner).remove(&cluster);
+            changes.note(cluster.as_str(), ChangeScope::More);
+        });
     }
 
     /// Begins a run, unless one is at work, was begun meanwhile, or the branch has moved; says whether it did.
@@ -140,8 +173,8 @@ impl Runs {
         };
         tracing::info!(cluster.name = %cluster, git.commit = %run.commit, "started `{}`", run.command);
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).push(cluster.clone());
-        let watch =
-            Watch { path, log, limit: self.limit, watched: Arc::clone(&self.watched), cluster: cluster.clone() };
+        let (watched, told) = (Arc::clone(&self.watched), self.told.clone());
+        let watch = Watch { path, log, limit: self.limit, watched, told, cluster: cluster.clone() };
         tokio::spawn(watch.until_the_end(child, run));
         Ok(true)
     }
@@ -153,6 +186,7 @@ struct Watch {
     log: PathBuf,
     limit: Duration,
     watched: Arc<Mutex<Vec<ClusterName>>>,
+    told: Option<Arc<Changes>>,
     cluster: ClusterName,
 }
 
@@ -182,6 +216,9 @@ impl Watch {
             tracing::warn!(cluster.name = %self.cluster, %error, "could not note down how a run of eksctl ended");
         }
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != self.cluster);
+        if let Some(changes) = self.told {
+            changes.note(self.cluster.as_str(), ChangeScope::More);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use host::waiting::end_of;
 use rollout::{EksPart, EksctlOutcome, EksctlRun};
 
 use super::*;
+use crate::watch::ChangeScope;
 
 const CONFIG: &str = "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: shop, region: eu-west-1}\n\
                       managedNodeGroups: [{name: ng-1-31}, {name: ng-1-32}]\n";
@@ -240,6 +241,30 @@ async fn a_run_that_ends_while_groups_are_asked_for_is_not_begun_anew() {
     // At the same second nothing that was asked before counts.
     assert_eq!(carry_out(&next, step(1), true, at(20)).await, None);
     assert_eq!(scene.read("ran").lines().count(), 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_is_told_by_whoever_reads_it_and_nothing_of_before_counts_then() {
+    let act = r#"while [ ! -e go ]; do sleep 0.05; done; echo '[{"Name":"ng-1-32","Status":"ACTIVE"}]' > groups.json"#;
+    let scene = Scene::new(act);
+    let [own, others] = [(); 2].map(|()| Arc::new(Changes::default()));
+    let first = scene.eksctl().telling(Arc::clone(&own));
+    assert_eq!(carry_out(&first, step(1), true, at(1)).await, None);
+    let next = scene.eksctl().telling(Arc::clone(&others));
+    let groups = async |eksctl: &Eksctl| {
+        let groups = eksctl.read(&target(), at(2)).await.node_groups.unwrap();
+        groups.into_iter().map(|group| group.name).collect::<Vec<_>>()
+    };
+    for eksctl in [&first, &next] {
+        assert_eq!(groups(eksctl).await, ["ng-1-31"]);
+    }
+    assert_eq!((own.of("shop"), others.of("shop")), (None, None));
+    scene.write("go", "");
+    for (eksctl, told) in [(&first, &own), (&next, &others)] {
+        end_of("its end is told", told.changed()).await;
+        assert_eq!(told.of("shop"), Some(ChangeScope::More));
+        assert_eq!(groups(eksctl).await, ["ng-1-32"]);
+    }
 }
 
 /// Whoever kills it at any moment: what it does is done once, as long as it says when it is on its way.

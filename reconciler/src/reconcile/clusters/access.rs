@@ -76,10 +76,11 @@ impl KubernetesClusters {
         Self { named, ..self }
     }
 
-    /// The same, with programs for what is of EKS.
+    /// The same, with programs for what is of EKS. When a run of eksctl ends, its cluster has changed.
     #[must_use]
-    pub fn with_programs(self, programs: EksPrograms) -> Self {
-        Self { programs, ..self }
+    pub fn with_programs(self, EksPrograms { eksctl, aws }: EksPrograms) -> Self {
+        let eksctl = eksctl.map(|eksctl| eksctl.telling(Arc::clone(self.watches.changes())));
+        Self { programs: EksPrograms { eksctl, aws }, ..self }
     }
 }
 
