@@ -51,6 +51,8 @@ struct Memory {
     history: GateHistory,
     /// What was read of it last, and whether prechecks may be enough.
     fast_path: FastPath,
+    /// The directory as it was on the deploy branch then.
+    read: Option<DirectoryIds>,
     /// What of them was found to take how much memory.
     weighed: Option<Weighed>,
     /// Whether the last pass has left the cluster held.
@@ -88,7 +90,7 @@ impl Memory {
     /// What was read says nothing any more. Prechecks may be enough until then.
     fn forget_reading(&mut self, until: Option<Timestamp>) {
         self.fast_path = FastPath::nothing(until);
-        self.weighed = None;
+        (self.read, self.weighed) = (None, None);
     }
 }
 

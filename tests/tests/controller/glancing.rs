@@ -10,6 +10,7 @@ use rollout::StageName;
 use simulator::Fault;
 use stepgate::reconcile::{Controller, ReconcileReport};
 
+use crate::approvals::{Git, Merge};
 use crate::fleet::{Fleet, outcome};
 use crate::hooked::{Act, Hook, Hooked};
 
@@ -91,6 +92,18 @@ impl Scene {
         }
         panic!("nothing else is ever read")
     }
+}
+
+#[test]
+fn what_people_merge_is_looked_for_by_the_pass_that_finds_it() {
+    let scene = Scene::of(Fleet::with_policy(|policy| policy + "approval: stage\n"));
+    scene.fleet.bump();
+    let git = Git::of(&scene.fleet);
+    scene.fleet.run_until(&scene.controller, |_| git.of_cluster(CLUSTER).is_some());
+    assert_eq!(scene.pass_after(1), [], "nothing is to be seen before somebody merges it");
+    let (_, proposed) = git.of_cluster(CLUSTER).unwrap();
+    git.merge(proposed, Merge::Commit, scene.fleet.clock_now());
+    assert_eq!(scene.pass_after(1), [Act::Glance]);
 }
 
 #[test]

@@ -56,6 +56,7 @@ impl Controller {
                             }
                             memory.applied = memory.applied.filter(|_| !is_taken);
                             memory.fast_path = readings;
+                            memory.read = Some(view.directory.ids);
                         });
                         Ok(Performed::Again)
                     }

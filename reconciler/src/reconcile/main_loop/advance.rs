@@ -10,7 +10,7 @@ use crate::reconcile::Controller;
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::effects::perform::Performed;
 use crate::reconcile::main_loop::report::ClusterPass;
-use crate::reconcile::planner::FleetReading;
+use crate::reconcile::planner::{ClusterView, FleetReading};
 use crate::reconcile::proposal::{self, Asking, Position, ProposalCache};
 
 /// How many effects one cluster may carry out in one pass before the others have their turn again.
@@ -34,6 +34,7 @@ impl Controller {
             let considered = proposal::consider(&self.planner, board, &reading, view).await?;
             let mut askings = proposal::askings(&self.planner, board, &reading, &considered).await?;
             let view = considered.view;
+            self.forget_before_merge(&view);
             for asking in askings.iter_mut() {
                 asking.problem = self.problem(&asking.branch);
             }
@@ -120,6 +121,16 @@ impl Controller {
         }
         pass.next = Some(self.clock.now());
         Ok(None)
+    }
+
+    /// What people merge is looked for at once, as what Stepgate commits is: what was read before says nothing about it.
+    fn forget_before_merge(&self, view: &ClusterView) {
+        let until = self.precheck_after_commit();
+        self.remember(&view.name, |memory| {
+            if memory.read.is_some_and(|read| read != view.directory.ids) {
+                memory.forget_reading(until);
+            }
+        });
     }
 }
 
