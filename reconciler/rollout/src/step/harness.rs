@@ -448,13 +448,14 @@ impl RolloutHarness {
     }
 
     pub(crate) fn until(&mut self, what: &str) {
+        let mut effects = Vec::new();
         for _ in 0..500 {
-            self.turn();
+            effects = self.turn();
             if self.log.last().is_some_and(|last| last == what) {
                 return;
             }
         }
-        panic!("{what} was not reached: {:?}", self.log);
+        panic!("{what} was not reached: {:?}, and at the end {effects:?}", self.log);
     }
 
     pub(crate) fn log(&self) -> Vec<&str> {

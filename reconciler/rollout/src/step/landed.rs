@@ -15,7 +15,7 @@ use crate::verdict::Reason;
 use crate::world::World;
 use policy::{Begin, Closed, OnFailure, Verdict};
 
-use super::{approval, commit};
+use super::{approval, commit, have_moved_machines};
 
 /// Lets nothing follow on a merge that does not count. Going back, and standing still for another reason, stay as they are.
 pub(super) fn restrain(world: &World, effects: Vec<Effect>, now: Timestamp) -> Vec<Effect> {
@@ -162,9 +162,14 @@ fn is_of<'a>(ledger: &'a Ledger, stage: &'a StageId) -> impl Fn(&StageTrailer) -
     move |trailer| trailer.cluster == ledger.cluster && trailer.rollout == ledger.rollout && &trailer.stage == stage
 }
 
-/// When the source branch moved on, where that was before the merge. Of a fast-forward git tells no time, so nothing is said of it.
+/// When the source branch moved on, where that was before the merge. Of a fast-forward git tells no time, so nothing is said of it. A rollout that had
+/// to end at its own target first was asked for, wherever the source branch was by then.
 fn stale(world: &World, ledger: &Ledger, landed: Landed<'_>) -> Option<Timestamp> {
     let moved_at = world.people.source_moved_at.filter(|_| world.plan.digest != ledger.plan)?;
+    let before = ledger.stages.split_last().map_or(&[][..], |(_, before)| before);
+    if have_moved_machines(ledger, before) && world.plan.rollback.is_none() {
+        return None;
+    }
     let merged = matches!(landed.landing, Landing::Merged(_));
     (merged && moved_at <= landed.committed_at).then_some(moved_at)
 }

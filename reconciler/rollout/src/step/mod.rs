@@ -39,7 +39,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::effect::{Effect, LedgerCommit};
 use crate::fast_path;
 use crate::history::GateHistory;
-use crate::ledger::{Ledger, LedgerState, StageRecordKind};
+use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::observation::Reachability;
 use crate::plan::Plan;
 use crate::stage::{StageId, StageName};
@@ -169,9 +169,13 @@ fn last_stage(ledger: Option<&Ledger>) -> Option<StageId> {
 
 /// Whether machines may be at different Kubernetes versions because of this rollout: from then on it ends at its own target first.
 fn control_plane_has_started(ledger: &Ledger) -> bool {
+    have_moved_machines(ledger, &ledger.stages)
+}
+
+/// The same because of these of its records alone.
+fn have_moved_machines(ledger: &Ledger, records: &[StageRecord]) -> bool {
     let concerns_machines = |name: &StageName| matches!(name, StageName::ControlPlane | StageName::Workers(_));
-    ledger
-        .stages
+    records
         .iter()
         .filter(|record| {
             concerns_machines(&record.stage.name) || record.carries.iter().any(|stage| concerns_machines(&stage.name))

@@ -121,6 +121,22 @@ fn a_merge_after_the_source_has_moved_on_holds() {
 }
 
 #[test]
+fn a_rollout_that_has_to_end_first_is_merged_wherever_the_source_is() {
+    let stages = [("cert-manager", 1, 1), ("control-plane", 1, 2), ("workers/md-0", 1, 2)];
+    let mut laboratory = asking(&stages, ApprovalRules::default());
+    laboratory.until("ask");
+    laboratory.merge_by("alice");
+    laboratory.now += SignedDuration::from_secs(1);
+    laboratory.push(&[("cert-manager", 2)]);
+    laboratory.people.source_moved_at = Some(laboratory.now);
+    // It is Stepgate that asks for the workers after that.
+    laboratory.until("ask");
+    laboratory.merge_by("alice");
+    laboratory.until("close");
+    assert_eq!(laboratory.log(), ["ask", "commit control-plane 2", "ask", "commit workers/md-0 2", "close"]);
+}
+
+#[test]
 fn a_merge_after_the_source_has_moved_on_is_taken_back_where_the_policy_says_so() {
     let mut laboratory = asking(&[("cert-manager", 1, 2), ("capi", 1, 2)], ApprovalRules::default());
     laboratory.policy.on_stale_merge = OnFailure::Revert;
