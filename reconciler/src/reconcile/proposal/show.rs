@@ -33,7 +33,7 @@ use domain::BranchName;
 use forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState};
 
 /// The time within which whoever has pushed a branch opens its pull request.
-const OPENED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+const OPENED_WITHIN: SignedDuration = SignedDuration::from_secs(20);
 
 /// What people see on the forge of a branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
