@@ -23,8 +23,9 @@ case "$1 $2" in
   "get addon") echo "[{\"Name\":\"coredns\",\"Version\":\"$(cat addon)\",\"Status\":\"ACTIVE\"}]"; exit ;;
 esac
 for word in "$@"; do case "$word" in *.yaml) file="$word" ;; esac; done
-made=$(grep -o '[a-z-]*-1-32' "$file" /dev/null 2>/dev/null | head -1 | cut -d: -f2)
-echo "$1 $2 ${made}$(echo "$*" | grep -o -e '-1-31[a-z0-9-]*')" >> ran
+made=$(grep -o '[a-z-]*-1-32[a-z0-9-]*' "$file" /dev/null 2>/dev/null | head -1 | cut -d: -f2)
+gone=$(echo "$*" | sed -n 's/.*--name \([^ ]*\).*/\1/p')
+echo "$1 $2 $made$gone" >> ran
 echo "2026-11-26 [i] $1 $2 with AKIAIOSFODNN7EXAMPLE"
 while [ ! -e go ]; do sleep 0.1; done
 rm go
@@ -32,7 +33,7 @@ case "$1 $2" in
   "upgrade cluster") echo 1.32 > version ;;
   "update addon") echo v1.11.4-eksbuild.2 > addon ;;
   "create nodegroup") echo "$made ACTIVE" >> groups ;;
-  "delete nodegroup") grep -v -e "$(echo "$*" | grep -o -e '[a-z-]*-1-31[a-z0-9-]*')" groups > rest; mv rest groups ;;
+  "delete nodegroup") grep -v -e "^$gone " groups > rest; mv rest groups ;;
 esac
 echo "2026-11-26 [ok] done"
 "#;
@@ -67,9 +68,9 @@ const RUN: [&str; 6] = [
     "upgrade cluster ",
     "update addon ",
     "create nodegroup istio-1-32",
-    "delete nodegroup -1-31-gen2",
+    "delete nodegroup istio-1-31-gen2",
     "create nodegroup ng-shared-1-32",
-    "delete nodegroup -1-31",
+    "delete nodegroup ng-shared-1-31",
 ];
 
 /// The subnet of the cluster, with so many free addresses.
@@ -77,8 +78,8 @@ fn subnets(free: u32) -> String {
     format!(r#"{{"Subnets":[{{"SubnetId":"subnet-a","AvailableIpAddressCount":{free}}}]}}"#)
 }
 
-struct Applied {
-    scene: Scene,
+pub struct Applied {
+    pub scene: Scene,
     digest: String,
     aws_digest: String,
 }
@@ -91,7 +92,7 @@ fn digest_of(path: &std::path::Path) -> anyhow::Result<String> {
 }
 
 impl Applied {
-    fn new(scene: Scene) -> anyhow::Result<Self> {
+    pub fn new(scene: Scene) -> anyhow::Result<Self> {
         let mut applied = Self { scene, digest: String::new(), aws_digest: String::new() };
         std::fs::create_dir_all(applied.path(""))?;
         for (name, text) in [
@@ -118,11 +119,11 @@ impl Applied {
         Ok(applied)
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
         self.scene.folder.path().join("eksctl").join(name)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.scene.command(arguments);
         command
             .env("STEPGATE_EKSCTL", self.path("eksctl"))
@@ -135,14 +136,27 @@ impl Applied {
         command
     }
 
-    fn why(&self) -> anyhow::Result<String> {
+    pub fn why(&self) -> anyhow::Result<String> {
         let output = self.command(&["why", CLUSTER]).output()?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn ran(&self) -> Vec<String> {
+    pub fn ran(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.path("ran")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// AWS says nothing against an upgrade, and has room for it.
+    pub fn allow(&self) -> anyhow::Result<()> {
+        std::fs::write(self.path("insights"), r#"{"insights":[]}"#)?;
+        std::fs::write(self.path("subnets"), subnets(200))?;
+        Ok(std::fs::write(self.path("stacks"), r#"{"StackSummaries":[]}"#)?)
+    }
+
+    /// The command that was begun last comes to its end.
+    pub async fn let_go(&self) -> anyhow::Result<()> {
+        std::fs::write(self.path("go"), "")?;
+        until("the command goes on", async || Ok((!self.path("go").exists()).then_some(()))).await
     }
 
     /// Waits until so many commands were begun, and nothing else.
@@ -156,7 +170,7 @@ impl Applied {
     }
 
     /// Waits until `stepgate why` says this.
-    async fn says(&self, wanted: &str) -> anyhow::Result<()> {
+    pub async fn says(&self, wanted: &str) -> anyhow::Result<()> {
         let mut said = String::new();
         let says = async || {
             said = self.why()?;

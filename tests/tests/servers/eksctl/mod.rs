@@ -4,6 +4,7 @@
 
 mod applied;
 mod endpoint;
+mod late;
 mod pipeline;
 mod real;
 mod taken_back;
