@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::api_server::ApiServer;
 use super::manifests::{apply, define, kustomized};
@@ -33,8 +33,7 @@ impl Flux {
     /// When one of them does not start; with the end of its log.
     pub async fn start(programs: &Programs, server: &ApiServer) -> anyhow::Result<Self> {
         let client = server.client().await?;
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": FLUX_NAMESPACE}});
-        apply(&client, &[namespace]).await?;
+        apply(&client, &[namespace()]).await?;
         for name in Self::NEEDED {
             let module = programs.module(name, &format!("github.com/fluxcd/{name}"))?;
             define(&client, &kustomized(&module, "config/crd")?).await?;
@@ -79,23 +78,38 @@ impl Flux {
     /// # Errors
     /// When one of them does not start; with the end of its log.
     pub async fn notification(&mut self, programs: &Programs, server: &ApiServer) -> anyhow::Result<Process> {
+        let (notification, events) = Self::notification_alone(programs, server).await?;
+        self.kustomize.kill()?;
+        let (kustomize, health) = start(programs, server, Self::NEEDED[1], |command| {
+            command.arg(format!("--events-addr={events}"));
+        })?;
+        self.kustomize = kustomize;
+        self.events = events;
+        self.kustomize.wait_until(async || answers(health, "/readyz").await).await?;
+        Ok(notification)
+    }
+
+    /// As [`Flux::notification`] for a cluster that Flux applies nothing to; with the address where events are taken.
+    ///
+    /// # Errors
+    /// When it does not start; with the end of its log.
+    pub async fn notification_alone(programs: &Programs, server: &ApiServer) -> anyhow::Result<(Process, String)> {
+        let client = server.client().await?;
+        apply(&client, &[namespace()]).await?;
         let module = programs.module(Self::NOTIFICATION, "github.com/fluxcd/notification-controller")?;
-        define(&server.client().await?, &kustomized(&module, "config/crd")?).await?;
+        define(&client, &kustomized(&module, "config/crd")?).await?;
         let events = format!("127.0.0.1:{}", free_port()?);
         let receiver = format!("127.0.0.1:{}", free_port()?);
         let (mut notification, health) = start(programs, server, Self::NOTIFICATION, |command| {
             command.arg(format!("--events-addr={events}")).arg(format!("--receiverAddr={receiver}"));
         })?;
         notification.wait_until(async || answers(health, "/readyz").await).await?;
-        self.kustomize.kill()?;
-        let (kustomize, health) = start(programs, server, Self::NEEDED[1], |command| {
-            command.arg(format!("--events-addr=http://{events}/"));
-        })?;
-        self.kustomize = kustomize;
-        self.events = format!("http://{events}/");
-        self.kustomize.wait_until(async || answers(health, "/readyz").await).await?;
-        Ok(notification)
+        Ok((notification, format!("http://{events}/")))
     }
+}
+
+fn namespace() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": FLUX_NAMESPACE}})
 }
 
 /// Starts a controller and returns the port of its health endpoint.

@@ -31,15 +31,15 @@ pub async fn listen() -> anyhow::Result<(Arc<Mutex<Vec<Value>>>, String)> {
     Ok((arrived, address))
 }
 
-/// Everything that Kustomizations do is told to this address.
-pub fn alert(address: &str) -> [Value; 2] {
+/// Everything that objects of this kind do is told to this address.
+pub fn alert(address: &str, kind: &str) -> [Value; 2] {
     let metadata = json!({"name": "team", "namespace": FLUX_NAMESPACE});
     [
         json!({"apiVersion": NOTIFICATION, "kind": "Provider", "metadata": metadata,
             "spec": {"type": "generic", "address": address}}),
         json!({"apiVersion": NOTIFICATION, "kind": "Alert", "metadata": metadata, "spec": {
             "providerRef": {"name": "team"}, "eventSeverity": "info",
-            "eventSources": [{"kind": "Kustomization", "name": "*"}]}}),
+            "eventSources": [{"kind": kind, "name": "*"}]}}),
     ]
 }
 
@@ -54,7 +54,7 @@ fn an_alert_of_flux_names_the_commit_of_the_stage_that_it_is_about() {
         ClusterApi::define(&programs, &scene.server).await?;
         let (arrived, address) = listen().await?;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        let [provider, alert] = alert(&address);
+        let [provider, alert] = alert(&address, "Kustomization");
         apply(&scene.client, &[namespace, provider, alert]).await?;
 
         let files = [("stepgate.yaml", POLICY), (FILE, &machines::cluster("v1.34.0"))];

@@ -2,6 +2,7 @@
 //! twice but under the same name.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ const OLD: &str = "v1.34.0";
 const NEW: &str = "v1.35.0";
 
 /// Each sink tells what the deploy branch shows.
-const ROUTES: &str = "\
+pub const ROUTES: &str = "\
 announce:
   routes:
   - {to: hook, rollout: [started, done], stages: {control-plane: [started, done], workers: [started, done]}}
@@ -38,15 +39,15 @@ const HEARD: [&str; 8] = [
     "rollout/done/1",
 ];
 
-fn sinks(scene: &Scene, hook: &str, mail: &MailServer) -> anyhow::Result<()> {
-    let folder = scene.file("sinks");
-    std::fs::create_dir_all(&folder)?;
+/// A sink of each kind, in a folder: a hook, Flux and mail.
+pub fn sinks(folder: &Path, hook: &str, events: &str, mail: &MailServer) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)?;
     let (user, password) = MailServer::LOGIN;
     let login = format!("user: {user}\npasswordFile: password\ncaFile: {}\n", mail.authority().display());
     let people = "from: Stepgate <stepgate@example.com>\nto: [ops@example.com]\n";
     for (name, text) in [
         ("hook.yaml", format!("kind: webhook\naddress: {hook}\nsecretFile: secret\n")),
-        ("flux.yaml", format!("kind: flux\naddress: {}\n", scene.flux.events)),
+        ("flux.yaml", format!("kind: flux\naddress: {events}\n")),
         ("mail.yaml", format!("kind: mail\nserver: {}\n{people}{login}", mail.address())),
         ("secret", "hush".to_owned()),
         ("password", password.to_owned()),
@@ -68,7 +69,8 @@ fn names<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
     names
 }
 
-fn id(event: &Value) -> &str {
+/// What an event is known by.
+pub fn id(event: &Value) -> &str {
     event["id"].as_str().unwrap_or_default()
 }
 
@@ -82,8 +84,8 @@ fn thirty_kills_lose_no_announcement_and_double_none() {
         let mail = MailServer::start(&programs, &scene.file("mail"))?;
         let (hooked, hook) = listen().await?;
         let (alerted, address) = listen().await?;
-        apply(&scene.client, &alert(&address)).await?;
-        sinks(&scene, &hook, &mail)?;
+        apply(&scene.client, &alert(&address, "Kustomization")).await?;
+        sinks(&scene.file("sinks"), &hook, &scene.flux.events, &mail)?;
         scene.environment.insert("STEPGATE_SINKS", scene.file("sinks").into());
         scene.environment.insert("STEPGATE_ANNOUNCEMENTS", scene.file("announcements.json").into());
         let policy = format!("{POLICY}{ROUTES}");

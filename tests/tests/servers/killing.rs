@@ -1,6 +1,6 @@
 //! Kills of Stepgate at random moments. `STEPGATE_SEED` gives the moments of an earlier run again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use tests::servers::{FleetRepository, Process};
@@ -16,7 +16,7 @@ const LONGEST: u64 = 6000;
 pub async fn kill_at_random(controller: &mut Process, kills: usize) -> anyhow::Result<()> {
     let mut random = seeded()?;
     for _ in 0..kills {
-        kill_once(controller, &mut random).await?;
+        kill_once(controller, &mut random, LONGEST).await?;
     }
     Ok(())
 }
@@ -29,9 +29,9 @@ fn seeded() -> anyhow::Result<fastrand::Rng> {
     Ok(fastrand::Rng::with_seed(seed))
 }
 
-async fn kill_once(controller: &mut Process, random: &mut fastrand::Rng) -> anyhow::Result<()> {
+async fn kill_once(controller: &mut Process, random: &mut fastrand::Rng, longest: u64) -> anyhow::Result<()> {
     // A kill may come at any moment, so nothing is waited for.
-    tokio::time::sleep(Duration::from_millis(random.u64(..LONGEST))).await;
+    tokio::time::sleep(Duration::from_millis(random.u64(..longest))).await;
     controller.kill()?;
     controller.restart()
 }
@@ -45,11 +45,26 @@ pub struct Kills {
     end: usize,
     /// How many kills there were while there were so many commits.
     made: Vec<usize>,
+    /// The longest time between two kills, in milliseconds.
+    longest: u64,
+    start: Instant,
 }
 
 impl Kills {
     pub fn new(repository: &FleetRepository, end: usize) -> anyhow::Result<Self> {
-        Ok(Self { repository: repository.clone(), random: seeded()?, end, made: vec![0; end + 1] })
+        Ok(Self {
+            repository: repository.clone(),
+            random: seeded()?,
+            end,
+            made: vec![0; end + 1],
+            longest: LONGEST,
+            start: Instant::now(),
+        })
+    }
+
+    /// The same with so many milliseconds between two kills at most: of a rollout of many commits each has fewer kills.
+    pub fn at_most_after(self, longest: u64) -> Self {
+        Self { longest, ..self }
     }
 
     /// Kills the controller until there are so many commits, each time with another process to go on.
@@ -61,7 +76,9 @@ impl Kills {
             }
             Ok((made >= commits).then_some(()))
         };
-        until_within(&format!("{commits} commits"), LONG_PATIENCE, committed).await
+        until_within(&format!("{commits} commits"), LONG_PATIENCE, committed).await?;
+        println!("{commits} commits after {} s", self.start.elapsed().as_secs());
+        Ok(())
     }
 
     /// Kills the controller as often as is due by now, while nothing can be committed.
@@ -88,7 +105,7 @@ impl Kills {
     }
 
     async fn kill(&mut self, controller: &mut Process, commits: usize) -> anyhow::Result<()> {
-        kill_once(controller, &mut self.random).await?;
+        kill_once(controller, &mut self.random, self.longest).await?;
         self.made[commits.min(self.end)] += 1;
         Ok(())
     }

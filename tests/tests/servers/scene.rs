@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
@@ -50,23 +50,12 @@ impl Scene {
     /// The repository lies on a forge, and everybody reads and writes it there: Stepgate, Flux, and alice, who is a person.
     pub async fn on_forge(programs: &Programs) -> anyhow::Result<(Self, Gitea)> {
         let folder = Folder::new()?;
-        let gitea = Gitea::start(programs, folder.path()).await?;
-        for name in ["stepgate", "alice"] {
-            gitea.user(name, Permission::Write).await?;
-        }
+        let (gitea, repository, environment) = forge(programs, folder.path()).await?;
         gitea.user("flux", Permission::Read).await?;
-        let clone = folder.path().join("repository");
-        let repository = FleetRepository::cloned(&clone, &gitea.bare(), &gitea.clone_url("alice"))?;
         let mut scene = Self::around(programs, folder, repository).await?;
         let (url, user, password) = gitea.access("flux");
         scene.fetched = (url, json!({"username": user, "password": password}));
-        let token = scene.file("forge-token");
-        std::fs::write(&token, gitea.token("stepgate", &["write:repository", "write:issue"]).await?)?;
-        scene.environment.insert("STEPGATE_REPO", gitea.clone_url("stepgate").into());
-        scene.environment.insert("STEPGATE_FORGE_TOKEN_FILE", token.into());
-        scene.environment.insert("XDG_CACHE_HOME", scene.file("cache").into());
-        // Merges are found by looking.
-        scene.environment.insert("STEPGATE_INTERVAL", "3".into());
+        scene.environment = environment;
         Ok((scene, gitea))
     }
 
@@ -219,4 +208,26 @@ impl Scene {
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+/// A forge with a fleet repository, which alice has cloned, and what the program is told to read and write it as itself.
+pub async fn forge(
+    programs: &Programs,
+    folder: &Path,
+) -> anyhow::Result<(Gitea, FleetRepository, BTreeMap<&'static str, OsString>)> {
+    let gitea = Gitea::start(programs, folder).await?;
+    for name in ["stepgate", "alice"] {
+        gitea.user(name, Permission::Write).await?;
+    }
+    let repository = FleetRepository::cloned(&folder.join("repository"), &gitea.bare(), &gitea.clone_url("alice"))?;
+    let token = folder.join("forge-token");
+    std::fs::write(&token, gitea.token("stepgate", &["write:repository", "write:issue"]).await?)?;
+    let environment = BTreeMap::from([
+        ("STEPGATE_REPO", gitea.clone_url("stepgate").into()),
+        ("STEPGATE_FORGE_TOKEN_FILE", token.into()),
+        ("XDG_CACHE_HOME", folder.join("cache").into()),
+        // Merges are found by looking.
+        ("STEPGATE_INTERVAL", "3".into()),
+    ]);
+    Ok((gitea, repository, environment))
 }

@@ -9,7 +9,7 @@ use stepgate_notify::{Silencer, Sinks};
 use tests::servers::{Alertmanager, Folder, isolated};
 
 /// The silences that have not ended, each with its id, cluster and end.
-async fn living(alertmanager: &Alertmanager) -> anyhow::Result<Vec<(String, String, Timestamp)>> {
+pub async fn living(alertmanager: &Alertmanager) -> anyhow::Result<Vec<(String, String, Timestamp)>> {
     let silences = alertmanager.get("silences").await?;
     let silences = silences.as_array().context("a list")?;
     let living = silences.iter().filter(|silence| silence["status"]["state"] != "expired");

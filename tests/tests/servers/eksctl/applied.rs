@@ -173,13 +173,16 @@ impl Applied {
     pub async fn says(&self, wanted: &str) -> anyhow::Result<()> {
         let mut said = String::new();
         let says = async || {
-            said = self.why()?;
+            // Others go on meanwhile.
+            let mut command = self.command(&["why", CLUSTER]);
+            let output = tokio::task::spawn_blocking(move || command.output()).await??;
+            said = String::from_utf8_lossy(&output.stdout).into_owned();
             Ok(said.contains(wanted).then_some(()))
         };
-        until(&format!("`stepgate why` says {wanted:?}"), says).await.with_context(|| said.clone())
+        until(&format!("`stepgate why` says {wanted:?}"), says).await.with_context(|| format!("said instead: {said}"))
     }
 
-    /// Kills the controller while a command is at work, starts it anew, and lets the command end.
+    /// Kills the controller while a command is at work, and starts it anew.
     async fn killed_on_the_way(&self, controller: &mut Process, count: usize) -> anyhow::Result<()> {
         self.has_run(count).await?;
         controller.kill()?;
@@ -187,7 +190,6 @@ impl Applied {
         self.says("runs since").await?;
         let said = self.why()?;
         ensure!(!said.contains("AKIA"), "{said}");
-        std::fs::write(self.path("go"), "")?;
         Ok(())
     }
 }
@@ -223,16 +225,13 @@ fn stepgate_runs_eksctl_once_a_stage_whenever_it_is_killed() {
         let managed = |group: &str| json!({"alpha.eksctl.io/nodegroup-name": group});
         for stage in 1..=RUN.len() {
             applied.killed_on_the_way(&mut controller, stage).await?;
-            // What EKS makes of it.
+            // What EKS makes of it, before eksctl ends.
             match stage {
                 1 => scene.endpoint.raise("v1.32.2-eks-2"),
                 2 => scene.coredns("v1.11.4-eksbuild.2").await?,
                 3 => {
                     let issue = r#"[{"code":"AsgInstanceLaunchFailures","message":"no capacity","resourceIds":[]}]"#;
                     std::fs::write(applied.path("issues"), issue)?;
-                    applied.says("AsgInstanceLaunchFailures: no capacity").await?;
-                    std::fs::write(applied.path("issues"), "[]")?;
-                    scene.node("d", managed("istio-1-32"), "v1.32.1-eks-1").await?;
                 }
                 4 => scene.delete("c").await?,
                 5 => {
@@ -245,6 +244,12 @@ fn stepgate_runs_eksctl_once_a_stage_whenever_it_is_killed() {
                         scene.delete(node).await?;
                     }
                 }
+            }
+            applied.let_go().await?;
+            if stage == 3 {
+                applied.says("AsgInstanceLaunchFailures: no capacity").await?;
+                std::fs::write(applied.path("issues"), "[]")?;
+                scene.node("d", managed("istio-1-32"), "v1.32.1-eks-1").await?;
             }
         }
         // What runs on Fargate is restarted one after another, each when the one before is ready on a new node.

@@ -5,9 +5,11 @@
 mod applied;
 mod endpoint;
 mod late;
+mod mover;
 mod pipeline;
 mod real;
 mod taken_back;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,14 +21,19 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tests::servers::manifests::{apply, kind_in};
-use tests::servers::{ApiServer, ApiServerOptions, FleetRepository, Folder, Process, Programs, Registry, isolated};
+use tests::servers::{
+    ApiServer, ApiServerOptions, FleetRepository, Folder, Gitea, Process, Programs, Registry, isolated,
+};
 use tests::waiting::until;
 
+use super::scene::forge;
 use endpoint::Endpoint;
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver", "registry"];
 const CLUSTER: &str = "shop";
 const FILE: &str = "aws/shop.yaml";
+/// The label by which eksctl tells of what group a node is.
+const GROUP: &str = "alpha.eksctl.io/nodegroup-name";
 const DEPLOYED: &str = "clusters/shop/cluster/shop.yaml";
 
 const POLICY: &str = "\
@@ -69,20 +76,34 @@ struct Scene {
     registry: Registry,
     /// What the program is told besides, by its environment.
     environment: BTreeMap<&'static str, OsString>,
-    /// It runs as long as this lives.
-    _server: ApiServer,
+    server: ApiServer,
 }
 
 impl Scene {
     async fn start(programs: &Programs) -> anyhow::Result<Self> {
         let folder = Folder::new()?;
         let repository = FleetRepository::create(&folder.path().join("repository"))?;
+        Self::around(programs, folder, repository, BTreeMap::new()).await
+    }
+
+    /// The repository lies on a forge, where alice and the program read and write it.
+    async fn on_forge(programs: &Programs) -> anyhow::Result<(Self, Gitea)> {
+        let folder = Folder::new()?;
+        let (gitea, repository, environment) = forge(programs, folder.path()).await?;
+        Ok((Self::around(programs, folder, repository, environment).await?, gitea))
+    }
+
+    async fn around(
+        programs: &Programs,
+        folder: Folder,
+        repository: FleetRepository,
+        environment: BTreeMap<&'static str, OsString>,
+    ) -> anyhow::Result<Self> {
         let server = ApiServer::start(programs, &folder.path().join("eks"), ApiServerOptions::default()).await?;
         let client = server.client().await?;
         let endpoint = Endpoint::start(&server, folder.path(), "v1.31.9-eks-1").await?;
         let registry = Registry::start(programs, &folder.path().join("registry"))?;
-        let scene =
-            Self { folder, repository, client, endpoint, registry, environment: BTreeMap::new(), _server: server };
+        let scene = Self { folder, repository, client, endpoint, registry, environment, server };
         // Nobody makes it where no controller runs.
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": "default", "namespace": "default"}});
