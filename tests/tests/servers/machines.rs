@@ -74,7 +74,7 @@ pub fn class(programs: &Programs, green: &str) -> anyhow::Result<String> {
             "DevMachineTemplate" => {
                 starts_after(&mut object, "1s")?;
                 if is_worker_template(&object) {
-                    for duration in ["1s", "24h"] {
+                    for duration in ["1s", "2s", "24h"] {
                         documents.push(green_template_of(&object, duration)?.to_string());
                     }
                 }

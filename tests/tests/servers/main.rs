@@ -36,6 +36,7 @@ mod machine_order;
 mod machines;
 mod node_upgrader;
 mod pausing;
+mod person;
 mod probing;
 mod pull_secrets;
 mod recording;
