@@ -220,6 +220,7 @@ fn plain_assets(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Nobody searches this forge, and what every request is asked to prove is cheap to prove.
 fn settings(folder: &Path, module: &Path, port: u16) -> String {
     let folder = folder.display();
     let module = module.display();
@@ -246,6 +247,7 @@ ROOT = {folder}/repositories
 [security]
 INSTALL_LOCK = true
 SECRET_KEY = only-for-tests
+PASSWORD_HASH_ALGO = pbkdf2$1$10
 INTERNAL_TOKEN = only-for-tests
 [service]
 DISABLE_REGISTRATION = true
@@ -253,6 +255,8 @@ DISABLE_REGISTRATION = true
 ALLOWED_HOST_LIST = loopback
 [actions]
 ENABLED = false
+[indexer]
+ISSUE_INDEXER_TYPE = db
 [log]
 LEVEL = warn
 "
