@@ -6,10 +6,26 @@ use super::layout::{cluster_pages, lines, page, state, time, told};
 use crate::dashboard::snapshot::Snapshot;
 use crate::rehearsal::{RehearsalReport, StageRehearsed, WayBackReport};
 
-/// The rehearsal of a cluster's plan.
-pub(in crate::dashboard) fn rehearsal(snapshot: &Snapshot, name: &str, report: &RehearsalReport) -> Markup {
+/// The rehearsal of a cluster's plan; none while it is being made.
+pub(in crate::dashboard) fn rehearsal(snapshot: &Snapshot, name: &str, report: Option<&RehearsalReport>) -> Markup {
     let content = html! {
         (cluster_pages(name, "/rehearsal"))
+        @match report {
+            Some(report) => (rehearsed(name, report)),
+            None => {
+                p {
+                    "The plan is being rehearsed. "
+                    a href=(format!("/clusters/{name}/rehearsal")) { "Look again" }
+                    " in a moment."
+                }
+            }
+        }
+    };
+    page(snapshot, "/", &format!("{name}: rehearsal"), &content)
+}
+
+fn rehearsed(name: &str, report: &RehearsalReport) -> Markup {
+    html! {
         @if report.stages.is_empty() {
             p { @if report.blocked.is_empty() { "There is nothing to do." } @else { (state(&report.state)) } }
             ul { @for block in &report.blocked { li { (block.message) } } }
@@ -28,11 +44,10 @@ pub(in crate::dashboard) fn rehearsal(snapshot: &Snapshot, name: &str, report: &
             }
             (lines("What the simulation cannot know", &report.unknown))
             p class="soft" {
-                "Faults, other seeds, and as a dump has it: " code { (format!("stepgate rehearse {name} --fault STAGE")) }
+                "Faults, other seeds, and as a dump has it: " code { (format!("stepgate rehearse {name} --fault control-plane")) }
             }
         }
-    };
-    page(snapshot, "/", &format!("{name}: rehearsal"), &content)
+    }
 }
 
 fn stages(stages: &[StageRehearsed]) -> Markup {
