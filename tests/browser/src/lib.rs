@@ -146,10 +146,8 @@ impl Browser {
             self.press(TAB);
             let has = format!("return document.activeElement.matches({})", json!(selector));
             if self.script(&has) == true {
-                // Whoever sees where they are sees an outline.
-                let seen =
-                    "const style = getComputedStyle(document.activeElement); return style.outlineStyle !== 'none'";
-                assert_eq!(self.script(seen), true, "{selector} does not show that it has the focus");
+                // Whoever sees where they are sees an outline, also once the page has been brought up to date.
+                self.until(&format!("{has} && getComputedStyle(document.activeElement).outlineStyle !== 'none'"));
                 return;
             }
         }
