@@ -194,16 +194,16 @@ fn manager(object: &Object<'_>, cluster: &ClusterSpec, files: &dyn Files) -> Opt
 fn told(changes: &[Change]) -> String {
     let mut parts: Vec<String> = Vec::new();
     for change in changes.iter().take(NAMED) {
-        parts.push(match (&change.old, &change.new) {
-            (None, Some(new)) => format!("{} becomes {}", change.field, shown(change, new)),
-            (Some(old), None) => format!("{} is no longer {}", change.field, shown(change, old)),
-            (Some(old), Some(new)) if shown(change, old) == shown(change, new) => {
-                format!("{} gets another value", change.field)
-            }
-            (Some(old), Some(new)) => {
-                format!("{} goes from {} to {}", change.field, shown(change, old), shown(change, new))
-            }
-            (None, None) => format!("{} changes", change.field),
+        let field = &change.field;
+        let [old, new] = [&change.old, &change.new].map(|value| value.as_ref().map(|value| shown(change, value)));
+        parts.push(match (old, new) {
+            (None, Some(Some(new))) => format!("{field} becomes {new}"),
+            (None, Some(None)) => format!("{field} is set"),
+            (Some(Some(old)), None) => format!("{field} is no longer {old}"),
+            (Some(None), None) => format!("{field} is taken out"),
+            (Some(Some(old)), Some(Some(new))) if old != new => format!("{field} goes from {old} to {new}"),
+            (Some(_), Some(_)) => format!("{field} gets another value"),
+            (None, None) => format!("{field} changes"),
         });
     }
     let more = changes.len().saturating_sub(NAMED);
@@ -217,13 +217,13 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// A value as JSON, unless it is long or may hold a secret: proxies carry passwords in their addresses.
-fn shown(change: &Change, value: &Value) -> String {
+/// A value as JSON; none where it is long or may hold a secret: proxies carry passwords in their addresses.
+fn shown(change: &Change, value: &Value) -> Option<String> {
     let text = value.to_string();
     let is_secret = ["Proxy", "user", "password", "secret", "token", "content"]
         .iter()
         .any(|word| change.field.contains(word) || change.field.to_lowercase().contains(word));
-    if is_secret || text.chars().count() > SHOWN { "another value".to_owned() } else { text }
+    (!is_secret && text.chars().count() <= SHOWN).then_some(text)
 }
 
 #[cfg(test)]

@@ -236,6 +236,20 @@ fn another_manager_is_refused() {
 }
 
 #[test]
+fn a_long_value_that_goes_or_comes_is_not_told_whole() {
+    let change = |old: Option<&str>, new: Option<&str>| {
+        let value = |text: Option<&str>| text.map(|text| Value::String(text.to_owned()));
+        told(&[Change { field: "spec.bundlesRef".to_owned(), old: value(old), new: value(new) }])
+    };
+    let long = "x".repeat(SHOWN + 1);
+    let long = Some(long.as_str());
+    assert_eq!(change(long, None), "spec.bundlesRef is taken out");
+    assert_eq!(change(None, long), "spec.bundlesRef is set");
+    assert_eq!(change(long, Some("a")), "spec.bundlesRef gets another value");
+    assert_eq!(change(Some("a"), None), "spec.bundlesRef is no longer \"a\"");
+}
+
+#[test]
 fn passwords_of_a_proxy_are_not_shown() {
     let [problem] = changes(EKS_ANYWHERE, &EKS_ANYWHERE.replace("hunter2", "hunter3")).try_into().unwrap();
     assert!(problem.message.contains("spec.proxyConfiguration.httpProxy gets another value"), "{problem}");
