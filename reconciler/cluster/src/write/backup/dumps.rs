@@ -136,20 +136,28 @@ pub fn read_dump_file(path: &Path, cluster: &str) -> Result<Dump, BackupError> {
     if !path.is_dir() {
         return parsed(&read_bytes(path)?, path);
     }
-    let unreadable = |source| BackupError::Unreadable { path: path.to_owned(), source };
-    let mut newest: Option<Dump> = None;
+    let unreadable = |source| BackupError::UnreadableDump { path: path.to_owned(), source };
+    let (mut newest, mut broken): (Option<Dump>, Option<BackupError>) = (None, None);
     for entry in fs::read_dir(path).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
         if file.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let Ok(dump) = read_bytes(&file).and_then(|bytes| parsed(&bytes, &file)) else { continue };
+        let dump = match read_bytes(&file).and_then(|bytes| parsed(&bytes, &file)) {
+            Ok(dump) => dump,
+            Err(error) => {
+                broken.get_or_insert(error);
+                continue;
+            }
+        };
         if dump.cluster == cluster && newest.as_ref().is_none_or(|known| known.taken_at < dump.taken_at) {
             newest = Some(dump);
         }
     }
+    // The one that is looked for may be the one that cannot be read.
     newest.ok_or_else(|| {
-        unreadable(std::io::Error::new(std::io::ErrorKind::NotFound, format!("no dump of cluster {cluster}")))
+        let nothing = std::io::Error::new(std::io::ErrorKind::NotFound, format!("no dump of cluster {cluster}"));
+        broken.unwrap_or_else(|| unreadable(nothing))
     })
 }
 
@@ -171,7 +179,7 @@ fn parsed(bytes: &[u8], path: &Path) -> Result<Dump, BackupError> {
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, BackupError> {
-    disk::read(path, LARGEST).map_err(|source| BackupError::Unreadable { path: path.to_owned(), source })
+    disk::read(path, LARGEST).map_err(|source| BackupError::UnreadableDump { path: path.to_owned(), source })
 }
 
 /// A digest as the name of a file.

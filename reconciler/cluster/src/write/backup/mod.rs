@@ -69,6 +69,14 @@ pub enum BackupError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// A dump could not be read.
+    #[error("could not read dump {}: {source}; name its file, or a folder with dumps of the cluster", path.display())]
+    UnreadableDump {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
     /// It is laid out in a way that is not understood.
     #[error(
         "backup {} is of format {format}, and this program reads formats 1 and 2; use the program that took it, or a newer one",
