@@ -91,6 +91,13 @@ pub(super) fn simulated(reading: &FleetReading, view: &ClusterView) -> Result<Cl
     if apply != Apply::Flux {
         return refused("without Flux (`apply` in `stepgate.yaml`) nothing applies commits in a simulation".to_owned());
     }
+    // Stages of one name would be told as one, and machines by the bundle of the end.
+    if let Some(chain) = view.chain().filter(|chain| chain.rollout < chain.targets.len()) {
+        let (rollout, rollouts) = (chain.rollout, chain.targets.len());
+        return refused(format!(
+            "it is rollout {rollout} of {rollouts} of a chain, and only the last one is simulated"
+        ));
+    }
     let deployed = deployed_cluster(&view.directory.deployed(&view.name), &view.cluster);
     let cluster = deployed.unwrap_or_else(|| view.cluster.as_ref().clone());
     match cluster.kind {

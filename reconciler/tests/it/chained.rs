@@ -3,10 +3,15 @@
 use git2::Repository;
 
 use crate::fleets::{below, commit, fleets};
-use crate::support::stepgate;
+use crate::support::{Run, stepgate};
 
 /// The plan of a small fleet after its change, as JSON.
 fn plan(fleet: &str, cluster: &str) -> serde_json::Value {
+    after(fleet, &["plan", "--cluster", cluster, "-o", "json"]).json()["clusters"][0].clone()
+}
+
+/// A verb about a small fleet after its change.
+fn after(fleet: &str, arguments: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let repository = Repository::init_bare(folder.path()).unwrap();
     repository.set_head("refs/heads/main").unwrap();
@@ -15,8 +20,7 @@ fn plan(fleet: &str, cluster: &str) -> serde_json::Value {
     let adopted = stepgate(&["adopt", "--yes", "--as-declared", "--repo", place]);
     assert_eq!(adopted.code, 0, "{}{}", adopted.stdout, adopted.stderr);
     commit(&repository, &below(&fleets().join(fleet).join("after")), &[], "What is wanted");
-    let run = stepgate(&["plan", "--cluster", cluster, "-o", "json", "--repo", place]);
-    run.json()["clusters"][0].clone()
+    stepgate(&[arguments, &["--repo", place]].concat())
 }
 
 #[test]
@@ -56,4 +60,12 @@ fn a_jump_is_refused_where_the_setting_is_off_or_a_bundle_is_missing() {
     let broken = refused("chained-upgrade-without-link", "pay");
     let broken = broken.iter().find(|block| block["code"] == "broken-chain").unwrap();
     assert!(broken["message"].as_str().unwrap().contains("no bundle of EKS Anywhere v0.25"), "{broken}");
+}
+
+#[test]
+fn a_rollout_that_others_follow_is_not_rehearsed() {
+    let run = after("chained-upgrade", &["rehearse", "pay"]);
+    assert_eq!(run.code, 2, "{}", run.text());
+    assert!(run.stderr.contains("it is rollout 1 of 2 of a chain"), "{}", run.stderr);
+    assert!(run.stderr.contains("`stepgate plan` says what it would do"), "{}", run.stderr);
 }
