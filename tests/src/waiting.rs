@@ -14,8 +14,11 @@ pub const PATIENCE: Duration = Duration::from_secs(300);
 /// minute or two; what hangs must not use up the time of everything else.
 pub const LONG_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(150);
+/// Between the first two looks.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Between two looks at what takes long: looking costs more than it tells then.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Waits until `holds` gives a value.
 ///
@@ -35,6 +38,7 @@ pub async fn until_within<T>(
     mut holds: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<T> {
     let start = Instant::now();
+    let mut pause = SHORTEST_PAUSE;
     loop {
         if let Some(value) = holds().await? {
             return Ok(value);
@@ -43,7 +47,8 @@ pub async fn until_within<T>(
             tell_of_servers(what);
             bail!("not within {} s: {what}", limit.as_secs());
         }
-        sleep(PAUSE).await;
+        sleep(pause).await;
+        pause = (pause * 5 / 4).min(LONGEST_PAUSE);
     }
 }
 

@@ -14,6 +14,9 @@ const SOURCE: &str = "main";
 /// The branch that Stepgate writes.
 pub const DEPLOY: &str = "deploy";
 
+/// What names of branches that are proposed begin with.
+const PROPOSED: &str = "refs/heads/stepgate/";
+
 /// Of each commit the stage that it names, on a line of its own.
 const STAGE: &str = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)";
 
@@ -126,6 +129,15 @@ impl FleetRepository {
     pub fn stage_of(&self, commit: &str) -> anyhow::Result<Option<String>> {
         let text = git(&self.bare(), &["log", "--max-count=1", STAGE, commit, "--"])?;
         Ok(Some(text.trim()).filter(|stage| !stage.is_empty()).map(str::to_owned))
+    }
+
+    /// The branches that Stepgate proposes stages on.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn proposed(&self) -> anyhow::Result<Vec<String>> {
+        let text = git(&self.bare(), &["for-each-ref", "--format=%(refname:short)", PROPOSED])?;
+        Ok(text.lines().map(str::to_owned).collect())
     }
 
     /// A file of the deploy branch.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
-use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use kube::discovery::{ApiCapabilities, ApiResource, Scope, pinned_kind};
 use kube::{Api, Client, ResourceExt as _};
 use kustomize_rs::{DiskFileSystem, Options, build};
 use serde_json::Value;
@@ -98,16 +99,32 @@ async fn try_apply(client: &Client, manager: &str, object: &DynamicObject) -> Re
 /// Where objects of this one's kind and namespace are.
 async fn api_of(client: &Client, object: &DynamicObject) -> Result<Api<DynamicObject>, kube::Error> {
     let types = object.types.clone().unwrap_or_default();
-    let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
-    let kind = GroupVersionKind::gvk(group, version, &types.kind);
-    let (resource, capabilities): (_, ApiCapabilities) = pinned_kind(client, &kind).await?;
-    Ok(match capabilities.scope {
+    let (resource, scope) = discovered(client, (&types.api_version, &types.kind)).await?;
+    Ok(match scope {
         Scope::Cluster => Api::all_with(client.clone(), &resource),
         Scope::Namespaced => {
             let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
             Api::namespaced_with(client.clone(), &namespace, &resource)
         }
     })
+}
+
+/// The kinds that a server was asked for: all servers serve one kind under one path.
+static DISCOVERED: Mutex<BTreeMap<(String, String), (ApiResource, Scope)>> = Mutex::new(BTreeMap::new());
+
+/// The path of a kind. Who waits for an object looks every few milliseconds, and half of it would be asking where to look.
+async fn discovered(client: &Client, (api_version, kind): (&str, &str)) -> Result<(ApiResource, Scope), kube::Error> {
+    let key = (api_version.to_owned(), kind.to_owned());
+    let known = DISCOVERED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let (resource, ApiCapabilities { scope, .. }) =
+        pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await?;
+    let found = (resource, scope);
+    DISCOVERED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
+    Ok(found)
 }
 
 /// The objects of a kind, in one namespace, as they are now.
@@ -132,8 +149,7 @@ pub async fn kind_in(
     (api_version, kind): (&str, &str),
     namespace: &str,
 ) -> anyhow::Result<Api<DynamicObject>> {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let (resource, _) = pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await?;
+    let (resource, _) = discovered(client, (api_version, kind)).await?;
     Ok(Api::namespaced_with(client.clone(), namespace, &resource))
 }
 
@@ -142,12 +158,12 @@ pub async fn kind_in(
 /// # Errors
 /// When the kind is not served.
 pub async fn kind_of_cluster(client: &Client, (api_version, kind): (&str, &str)) -> anyhow::Result<Api<DynamicObject>> {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let (resource, _) = pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await?;
+    let (resource, _) = discovered(client, (api_version, kind)).await?;
     Ok(Api::all_with(client.clone(), &resource))
 }
 
-/// Applies the definitions and waits until the server serves their kinds.
+/// Applies the definitions and waits until the server serves their kinds. Without what they tell people: more than half of a definition, which the
+/// server reads and writes anew whenever one changes.
 ///
 /// # Errors
 /// When one is refused, or not established.
@@ -156,7 +172,9 @@ pub async fn define(client: &Client, definitions: &[Value]) -> anyhow::Result<()
     use kube::runtime::conditions::is_crd_established;
     use kube::runtime::wait::await_condition;
 
-    apply(client, definitions).await?;
+    let mut terse = definitions.to_vec();
+    terse.iter_mut().for_each(without_descriptions);
+    apply(client, &terse).await?;
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in definitions {
         let name = definition.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
@@ -164,6 +182,18 @@ pub async fn define(client: &Client, definitions: &[Value]) -> anyhow::Result<()
         end_of(&format!("definition {name} is established"), established).await??;
     }
     Ok(())
+}
+
+/// Takes the descriptions out of a schema; a property of this name is an object and stays.
+fn without_descriptions(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, field| name != "description" || !field.is_string());
+            fields.values_mut().for_each(without_descriptions);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_descriptions),
+        _ => {}
+    }
 }
 
 /// Sets one field of an object that is read by path, such as `/spec/replicas`.

@@ -94,6 +94,9 @@ async fn approve_all(scene: &Scene, server: &SshServer) -> anyhow::Result<()> {
     let key = server.key("alice")?;
     let mut approved = 0;
     let all_approved = async || {
+        if scene.repository.proposed()?.is_empty() {
+            return Ok(None);
+        }
         let mut command = scene.stepgate(&["approve", CLUSTER, "--yes", "--as", "Alice <alice@example.com>"]);
         command.env("STEPGATE_GIT_SECRET", &key).env("XDG_CACHE_HOME", scene.file("cache-of-alice"));
         let output = tokio::task::spawn_blocking(move || command.output()).await??;

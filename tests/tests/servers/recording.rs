@@ -20,8 +20,8 @@ use tokio::task::JoinHandle;
 use super::machines::{CLUSTER, NAMESPACE, PARTS};
 use super::scene::Scene;
 
-/// Time between two readings.
-const PERIOD: Duration = Duration::from_millis(250);
+/// Time between two readings. A machine is up after a second at the earliest.
+const PERIOD: Duration = Duration::from_millis(500);
 
 /// Stages that were committed, and what was seen right after.
 #[derive(Clone)]
