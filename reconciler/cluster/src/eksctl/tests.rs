@@ -272,10 +272,11 @@ async fn the_end_of_a_run_is_told_by_whoever_reads_it_and_nothing_of_before_coun
 async fn killed_at_many_moments_nothing_is_done_twice() {
     for moment in 0..12_u32 {
         let pause = f64::from(moment) / 40.0;
-        // The group is on its way from its first line on, and there at the end.
+        // The group is on its way from its first line on, and there at the end. AWS is never seen with half an answer.
         let act = format!(
-            "echo '[{{\"Name\":\"ng-1-32\",\"Status\":\"CREATING\"}}]' > groups.json; echo made >> made; sleep {pause}\n\
-             echo '[{{\"Name\":\"ng-1-32\",\"Status\":\"ACTIVE\"}}]' > groups.json"
+            "say() {{ echo \"$1\" > groups.new; mv groups.new groups.json; }}\n\
+             say '[{{\"Name\":\"ng-1-32\",\"Status\":\"CREATING\"}}]'; echo made >> made; sleep {pause}\n\
+             say '[{{\"Name\":\"ng-1-32\",\"Status\":\"ACTIVE\"}}]'"
         );
         let scene = Scene::new(&act);
         let killed = scene.eksctl();
