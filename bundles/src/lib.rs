@@ -15,6 +15,8 @@ pub mod eks_d;
 pub mod eksa_release;
 pub mod error;
 mod field;
+#[cfg(test)]
+mod fuzzed;
 pub mod image;
 pub mod kubernetes;
 pub mod lock;

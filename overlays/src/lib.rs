@@ -15,6 +15,8 @@ pub mod facts;
 mod files;
 mod fleet;
 mod flux_settings;
+#[cfg(test)]
+mod fuzzed;
 mod json;
 mod note;
 pub mod object;

@@ -55,7 +55,7 @@ fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-const OURS: [&str; 22] = [
+const OURS: [&str; 23] = [
     "approvals",
     "bundles",
     "cluster",
@@ -78,6 +78,7 @@ const OURS: [&str; 22] = [
     "tests",
     "skip",
     "browser",
+    "fuzz",
 ];
 
 #[test]
@@ -127,6 +128,7 @@ fn arrows_between_our_packages_are_the_ones_of_the_design() {
         ("tests", &tests),
         ("browser", &["skip"]),
         ("skip", &[]),
+        ("fuzz", &[]),
     ]);
     for package in OURS {
         for dependency in graph.get(package).into_iter().flatten().filter(|name| OURS.contains(&name.as_str())) {

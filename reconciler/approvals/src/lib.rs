@@ -5,6 +5,8 @@
 //! these texts and git carries these commits; neither is asked here.
 
 pub mod comments;
+#[cfg(test)]
+mod fuzzed;
 pub mod group;
 pub mod metadata;
 mod metadata_signer;

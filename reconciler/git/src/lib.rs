@@ -21,6 +21,8 @@
 mod borrow;
 mod durable;
 mod error;
+#[cfg(test)]
+mod fuzzed;
 mod history;
 mod limits;
 mod refs;

@@ -13,6 +13,8 @@
 pub mod admission;
 pub mod claims;
 pub mod files;
+#[cfg(test)]
+mod fuzzed;
 pub mod hooks;
 pub mod image;
 pub mod objects;

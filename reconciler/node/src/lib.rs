@@ -7,6 +7,8 @@
 pub mod api;
 pub mod cli;
 pub mod files;
+#[cfg(test)]
+mod fuzzed;
 pub mod host;
 pub mod journal;
 mod proof;

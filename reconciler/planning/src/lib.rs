@@ -17,6 +17,8 @@ mod eksctl;
 mod error;
 pub mod expectation;
 pub mod facts;
+#[cfg(test)]
+mod fuzzed;
 pub mod images;
 pub mod kube_vip;
 mod licence;

@@ -5,6 +5,8 @@
 
 mod document;
 mod freeze;
+#[cfg(test)]
+mod fuzzed;
 mod rules;
 mod stage;
 mod window;

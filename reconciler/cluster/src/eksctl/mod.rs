@@ -13,6 +13,8 @@ mod asked;
 mod aws;
 mod aws_answers;
 mod aws_network;
+#[cfg(test)]
+mod fuzzed;
 mod output;
 mod program;
 mod runs;

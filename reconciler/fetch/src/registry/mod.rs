@@ -135,6 +135,8 @@ impl Chart {
 }
 
 #[cfg(test)]
+mod fuzzed;
+#[cfg(test)]
 mod image_tests;
 #[cfg(test)]
 mod tests;

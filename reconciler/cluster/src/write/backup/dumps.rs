@@ -161,7 +161,7 @@ pub fn read_dump_file(path: &Path, cluster: &str) -> Result<Dump, BackupError> {
     })
 }
 
-fn parsed(bytes: &[u8], path: &Path) -> Result<Dump, BackupError> {
+pub(super) fn parsed(bytes: &[u8], path: &Path) -> Result<Dump, BackupError> {
     #[derive(serde::Deserialize)]
     struct Numbered {
         format: u32,

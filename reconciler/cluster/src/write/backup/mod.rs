@@ -3,6 +3,8 @@
 mod dumps;
 mod encryption;
 mod files;
+#[cfg(test)]
+mod fuzzed;
 mod header;
 mod kept;
 #[cfg(test)]

@@ -197,3 +197,20 @@ fn a_document_that_is_no_set_of_keys_has_none() {
     let many = json!({"keys": vec![json!({"kty": "RSA"}); 100_000]});
     assert!(KeySet::read(many.to_string().as_bytes()).is_some());
 }
+
+/// Whatever is changed of a token, nobody is known by it.
+#[test]
+fn fuzzed_tokens_are_refused_unless_they_are_as_they_were_signed() {
+    let keys = Keys::new();
+    let token = keys.sign(&es256(), &claims());
+    let edwards = keys.sign(&json!({"alg": "EdDSA", "kid": "ed"}), &claims());
+    let set = keys.set();
+    let seeds = [token.clone().into_bytes(), edwards.clone().into_bytes()];
+    fuzz::fuzz("token", seeds, |input| {
+        let given = String::from_utf8_lossy(input);
+        match verify(&given, &set, EXPECTED, Timestamp::from_second(NOW).unwrap()) {
+            Ok(claims) if *given != token && *given != edwards => Err(format!("{claims:?} of {given}")),
+            _ => Ok(()),
+        }
+    });
+}
