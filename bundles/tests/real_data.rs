@@ -411,6 +411,41 @@ fn a_published_file_that_was_cut_short_is_refused() {
     assert!(parse_bundles("bundles.yaml", text.trim_end().as_bytes()).is_ok());
 }
 
+/// Each address and each digest of a release, changed alone under the same versions, is told as a change of its own component and of no other.
+#[test]
+fn every_address_and_digest_that_changes_alone_is_noticed() {
+    let Some(text) = read(BUNDLE_17) else { return };
+    let mut tried = 0;
+    for kept in BUNDLE_17_KUBERNETES {
+        let others = BUNDLE_17_KUBERNETES.iter().filter(|other| **other != kept);
+        let text = others.fold(text.clone(), |text, other| without_kubernetes(&text, other));
+        let old = bundles(&text);
+        for (start, line) in text.split_inclusive('\n').scan(0, |start, line| {
+            let at = *start;
+            *start += line.len();
+            Some((at, line.trim_end()))
+        }) {
+            let name = line.trim_start().trim_start_matches("- ");
+            if !name.starts_with("imageDigest: sha256:") && !name.starts_with("uri: ") {
+                continue;
+            }
+            // Its last sign: of a digest, and of a tag or a file's name.
+            let end = start + line.len();
+            let last = if line.ends_with('0') { "1" } else { "0" };
+            let changed = format!("{}{last}{}", &text[..end - 1], &text[end..]);
+            let changes = compare(&old, &bundles(&changed), Locks::default()).without_unchanged();
+            assert_eq!(changes.changes.len(), 1, "{kept}: {line}");
+            let change = &changes.changes[0];
+            assert_eq!(change.old_version, change.new_version, "{kept}: {line}");
+            let artifacts = change.artifacts.iter().filter(|artifact| artifact.class != ChangeClass::Unchanged);
+            assert_eq!(artifacts.count(), 1, "{kept}: {line}");
+            tried += 1;
+        }
+    }
+    println!("{tried} addresses and digests, each changed alone");
+    assert!(tried > 749, "{tried}");
+}
+
 #[test]
 fn another_order_or_format_is_no_change() {
     let Some(folder) = data() else { return };
