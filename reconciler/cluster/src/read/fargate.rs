@@ -1,6 +1,6 @@
 //! What runs on nodes of Fargate, read by node: each has one pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::DynamicObject;
 use rollout::dump::PodOwner;
@@ -19,6 +19,52 @@ const NODES: usize = 200;
 /// Under which annotation it stands for which rollout a workload was restarted.
 pub(crate) const RESTARTED_FOR: &str = "stepgate.dev/restarted-for";
 
+/// What the next restart waits for, of which a change is worth a reading at once: by kind, namespace and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Awaited(BTreeSet<(AwaitedKind, String, String)>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum AwaitedKind {
+    /// One on an old node, which goes.
+    Pod,
+    Deployment,
+    StatefulSet,
+}
+
+impl Awaited {
+    /// Whether the other has all of this.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        self.0.is_subset(&other.0)
+    }
+
+    /// Namespaces and names by kind, of those kinds of which there are any.
+    pub(crate) fn by_kind(&self) -> impl Iterator<Item = (&'static Kind, Vec<(&str, &str)>)> {
+        let kinds = [
+            (AwaitedKind::Pod, &POD),
+            (AwaitedKind::Deployment, &DEPLOYMENT),
+            (AwaitedKind::StatefulSet, &STATEFUL_SET),
+        ];
+        let of = |(wanted, kind)| {
+            let named = self.0.iter().filter(move |(known, ..)| *known == wanted);
+            (kind, named.map(|(_, namespace, name)| (namespace.as_str(), name.as_str())).collect::<Vec<_>>())
+        };
+        kinds.into_iter().map(of).filter(|(_, names)| !names.is_empty())
+    }
+
+    fn add(&mut self, kind: AwaitedKind, namespace: &str, name: &str) {
+        self.0.insert((kind, namespace.to_owned(), name.to_owned()));
+    }
+
+    /// A workload that is to be restarted, or was and is not done.
+    fn add_workload(&mut self, workload: &FargateWorkload) {
+        let FargateWorkload { kind, namespace, name, old_pods, is_settled, restarted_for, .. } = workload;
+        let kind = if kind == "Deployment" { AwaitedKind::Deployment } else { AwaitedKind::StatefulSet };
+        if *old_pods > 0 || (restarted_for.is_some() && !is_settled) {
+            self.add(kind, namespace, name);
+        }
+    }
+}
+
 /// The kind of a workload that a restart makes anew.
 pub(crate) fn kind_of(kind: &str) -> Option<&'static Kind> {
     match kind {
@@ -29,9 +75,9 @@ pub(crate) fn kind_of(kind: &str) -> Option<&'static Kind> {
 }
 
 /// Reads what runs on the nodes of Fargate among these, for a cluster of this version. Where Stepgate restarts it, a dry run tells
-/// whether the next restart would be refused.
-pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restarts: bool) -> FargateReading {
-    let mut reading = FargateReading::default();
+/// whether the next restart would be refused, and what that waits for is told besides.
+pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restarts: bool) -> (FargateReading, Awaited) {
+    let (mut reading, mut awaited) = (FargateReading::default(), Awaited::default());
     let on_fargate = nodes.iter().filter(|node| node.origin == Some(NodeOrigin::Fargate));
     let is_old = |node: &Node| {
         let kubelet = node.kubelet_version.as_deref().unwrap_or_default().trim_start_matches('v');
@@ -54,6 +100,9 @@ pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restar
         };
         for pod in &pods {
             let PodOwner { kind, namespace, name } = owner(pod);
+            if restarts && is_old(node) && kind_of(&kind).is_some() {
+                awaited.add(AwaitedKind::Pod, &namespace, pod.metadata.name.as_deref().unwrap_or_default());
+            }
             let phase = pod.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
             if kind_of(&kind).is_some() {
                 *owners.entry((kind, namespace, name)).or_default() += u32::from(is_old(node));
@@ -81,9 +130,12 @@ pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restar
     if let Some(next) = reading.workloads.iter_mut().find(is_next).filter(|_| restarts) {
         next.refused = restart::refused(own, next).await.map(|error| error.to_string());
     }
+    if restarts {
+        reading.workloads.iter().for_each(|workload| awaited.add_workload(workload));
+    }
     reading.unread.sort();
     reading.unread.dedup();
-    reading
+    (reading, awaited)
 }
 
 fn workload(object: &DynamicObject, kind: String, namespace: String, name: String, old_pods: u32) -> FargateWorkload {

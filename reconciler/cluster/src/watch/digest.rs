@@ -11,7 +11,8 @@ use crate::objects::{self, Contract};
 pub(super) fn of(resource: &ApiResource, object: &DynamicObject) -> u64 {
     let contract = Contract::of(&resource.version);
     match (resource.group.as_str(), resource.kind.as_str()) {
-        ("apps", "Deployment") => of_value(&objects::deployment(object, &[])),
+        // The two count their pods alike.
+        ("apps", "Deployment" | "StatefulSet") => of_value(&objects::deployment(object, &[])),
         ("apps", "DaemonSet") => of_value(&objects::daemon_set(object, &[])),
         ("", "Pod") => of_value(&objects::pod(object, "")),
         ("", "Node") => of_value(&objects::node(object)),
@@ -43,7 +44,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::client::kind::{DEPLOYMENT, MACHINE_POOL, NODE};
+    use crate::client::kind::{DEPLOYMENT, MACHINE_POOL, NODE, STATEFUL_SET};
 
     fn digest(resource: &ApiResource, object: Value) -> u64 {
         of(resource, &serde_json::from_value(object).unwrap())
@@ -61,15 +62,16 @@ mod tests {
         };
         assert_eq!(at("1", "True"), at("2", "True"));
         assert_ne!(at("1", "True"), at("1", "False"));
-        let deployment = DEPLOYMENT.resource("v1");
-        let with = |annotation: &str, ready: u32| {
-            digest(
-                &deployment,
-                json!({"metadata": {"name": "a", "annotations": {"leader": annotation}}, "status": {"readyReplicas": ready}}),
-            )
-        };
-        assert_eq!(with("a", 1), with("b", 1));
-        assert_ne!(with("a", 1), with("a", 2));
+        for workload in [DEPLOYMENT.resource("v1"), STATEFUL_SET.resource("v1")] {
+            let with = |annotation: &str, ready: u32| {
+                digest(
+                    &workload,
+                    json!({"metadata": {"name": "a", "annotations": {"leader": annotation}}, "status": {"readyReplicas": ready}}),
+                )
+            };
+            assert_eq!(with("a", 1), with("b", 1));
+            assert_ne!(with("a", 1), with("a", 2));
+        }
         let pool = MACHINE_POOL.resource("v1beta2");
         let in_phase = |phase: &str| digest(&pool, json!({"metadata": {"name": "a"}, "status": {"phase": phase}}));
         assert_ne!(in_phase("Running"), in_phase("Failed"));

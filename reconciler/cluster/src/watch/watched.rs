@@ -9,6 +9,7 @@ use super::{ChangeScope, Changes, Watches};
 use crate::ObserveRequest;
 use crate::client::connection::Connection;
 use crate::kubernetes::KubernetesCluster;
+use crate::read::fargate::Awaited;
 use crate::read::observe;
 use crate::read::workload::Opened;
 use crate::read::workload::Own;
@@ -24,6 +25,8 @@ pub(crate) struct Watched {
     own: Mutex<Option<(Connection, Watches)>>,
     /// How often it was said what is to be followed.
     turn: AtomicU64,
+    /// What the next restart on Fargate waits for, as it was read last.
+    awaited: Mutex<Awaited>,
 }
 
 /// The watches on the management cluster's server, for every cluster that is read from it.
@@ -62,6 +65,7 @@ impl Watched {
             management,
             own: Mutex::default(),
             turn: AtomicU64::new(0),
+            awaited: Mutex::default(),
         }
     }
 
@@ -69,8 +73,9 @@ impl Watched {
     /// the next time.
     pub(crate) async fn follow(&self, cluster: &KubernetesCluster, request: &ObserveRequest, gate: &ObserveRequest) {
         self.next_turn();
-        let mut own = observe::interests::own(request, ChangeScope::More);
-        own.extend(observe::interests::own(gate, ChangeScope::Gate));
+        let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut own = observe::interests::own(request, &awaited, ChangeScope::More);
+        own.extend(observe::interests::own(gate, &awaited, ChangeScope::Gate));
         if let Ok(served) = cluster.management.lately_served_versions().await {
             let mut managed = observe::interests::managed(request, &served, ChangeScope::More);
             managed.extend(observe::interests::managed(gate, &served, ChangeScope::Gate));
@@ -90,6 +95,17 @@ impl Watched {
             if let Some((_, watches)) = known.as_ref() {
                 watches.follow(&connection, &self.cluster, own);
             }
+        }
+    }
+
+    /// This is what the next restart on Fargate waits for, and is followed from the next visit on. That is asked for at once where there is
+    /// more of it than before: until then nothing is told of it.
+    pub(crate) fn awaits(&self, awaited: Awaited) {
+        let mut known = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_followed = awaited.is_within(&known);
+        *known = awaited;
+        if !is_followed {
+            self.changes.note(&self.cluster, ChangeScope::More);
         }
     }
 

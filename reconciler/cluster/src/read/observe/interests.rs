@@ -10,6 +10,7 @@ use crate::client::kind::{
     NODE, OCI_REPOSITORY, POD, TANZU_CLUSTER, TANZU_MACHINE,
 };
 use crate::client::request::ServedVersions;
+use crate::read::fargate::Awaited;
 use crate::watch::{ChangeScope, Filter, Interest};
 use rollout::FluxReference;
 
@@ -77,8 +78,8 @@ pub(crate) fn at_rest(kustomizations: &[FluxReference], served: &ServedVersions)
     interest
 }
 
-/// What changes in the cluster itself matter to a request.
-pub(crate) fn own(request: &ObserveRequest, extent: ChangeScope) -> Interest {
+/// What changes in the cluster itself matter to a request, of which what runs on Fargate is known by its last reading.
+pub(crate) fn own(request: &ObserveRequest, awaited: &Awaited, extent: ChangeScope) -> Interest {
     let reads = Reads::of(request);
     let mut interest = Interest::default();
     let mut add = |kind: &Kind, filter: Filter| {
@@ -102,6 +103,11 @@ pub(crate) fn own(request: &ObserveRequest, extent: ChangeScope) -> Interest {
     }
     if !reads.definitions.is_empty() {
         add(&CUSTOM_RESOURCE_DEFINITION, Filter::named(reads.definitions.iter().map(|name| ("", *name))));
+    }
+    if reads.fargate.is_some() {
+        for (kind, names) in awaited.by_kind() {
+            add(kind, Filter::named(names));
+        }
     }
     interest
 }

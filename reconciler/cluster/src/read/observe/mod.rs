@@ -175,8 +175,9 @@ impl<'a> Reading<'a> {
         if let (Some(connection), Some((version, restarts))) = (own_connection, reads.fargate)
             && part.unreachable.is_none()
         {
-            let nodes = &part.observation.nodes;
-            part.observation.fargate = Some(fargate::read(connection, nodes, version, restarts).await);
+            let (read, awaited) = fargate::read(connection, &part.observation.nodes, version, restarts).await;
+            part.observation.fargate = Some(read);
+            cluster.watched.iter().for_each(|watched| watched.awaits(awaited.clone()));
         }
         part
     }
