@@ -150,7 +150,7 @@ async fn make(client: &Client, situation: &Situation) -> anyhow::Result<()> {
 }
 
 /// A client of the administrator that asks once: that of `kube` asks again for minutes after an answer of 429.
-fn asking(server: &ApiServer) -> anyhow::Result<reqwest::Client> {
+pub fn asking(server: &ApiServer) -> anyhow::Result<reqwest::Client> {
     let read = |name: &str| std::fs::read(server.folder().join("certificates").join(name));
     let identity = reqwest::Identity::from_pem(&[read("admin.crt")?, read("admin.key")?].concat())?;
     let authority = reqwest::Certificate::from_pem(server.authority().certificate().as_bytes())?;

@@ -8,6 +8,7 @@ mod late;
 mod mover;
 mod pipeline;
 mod real;
+mod refused;
 mod taken_back;
 mod whole;
 
