@@ -89,6 +89,28 @@ fn what_cannot_be_read_is_named_and_is_no_success() {
 }
 
 #[test]
+fn of_many_manifests_none_is_lost_and_all_are_told_in_order() {
+    let old = "apiVersion: batch/v1beta1\nkind: CronJob\nmetadata: {name: old}\n";
+    let new = "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\n";
+    let text = |number: usize| match number {
+        3 | 250 => "a: [\n",
+        number if number.is_multiple_of(50) => old,
+        _ => new,
+    };
+    let files: Vec<(String, &str)> = (0..300).map(|number| (format!("{number:03}.yaml"), text(number))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let kept = folder(&files);
+    let report = check(kept.path(), &["-o", "json"]).json();
+    let told = |list: &str, key: &str| -> Vec<String> {
+        let names = report[list].as_array().unwrap().iter().map(|it| it[key].as_str().unwrap().to_owned());
+        names.map(|path| path.rsplit('/').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(report["objects"], json!(298));
+    assert_eq!(told("uses", "path"), ["000.yaml", "050.yaml", "100.yaml", "150.yaml", "200.yaml"]);
+    assert_eq!(told("unread", "what"), ["003.yaml", "250.yaml"]);
+}
+
+#[test]
 fn code_scanning_gets_rule_level_and_place() {
     let folder = folder(&[("a b.yaml", OLD), ("c.yaml", "a: [\n")]);
     let run = check(folder.path(), &["-o", "sarif"]);

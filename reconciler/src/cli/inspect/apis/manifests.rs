@@ -1,6 +1,7 @@
 //! Manifests in files and folders.
 
 use std::io::Read as _;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use host::disk;
@@ -18,12 +19,15 @@ const MAXIMUM_BYTES: u64 = 32 << 20;
 /// Folders inside of folders, at most.
 const MAXIMUM_DEPTH: usize = 32;
 
+/// Fewer files than these are not worth a thread.
+const WORTH_A_THREAD: usize = 64;
+
 /// What manifests at these paths use.
 ///
 /// # Errors
 /// A path that is not there, or holds more than a repository does.
 pub fn report(targets: &ApiTargets, paths: &[PathBuf]) -> Result<ApiReport, CommandError> {
-    let mut found = Found { targets, objects: 0, uses: Vec::new(), unread: Vec::new() };
+    let mut found = Found::new(targets);
     let mut left = MAXIMUM_FILES;
     for path in paths {
         if path.as_os_str() == "-" {
@@ -31,9 +35,11 @@ pub fn report(targets: &ApiTargets, paths: &[PathBuf]) -> Result<ApiReport, Comm
             std::io::stdin().lock().take(MAXIMUM_BYTES + 1).read_to_end(&mut bytes)?;
             found.file("standard input", &bytes);
         } else if path.is_dir() {
-            found.folder(path, 0, &mut left).map_err(|error| {
+            let mut manifests = Vec::new();
+            manifests_below(path, 0, &mut left, &mut manifests).map_err(|error| {
                 CommandError::from(error).context(format!("reading manifests in {}", path.display()))
             })?;
+            found.look_at(&manifests);
         } else {
             let bytes = disk::read(path, MAXIMUM_BYTES)
                 .map_err(|error| CommandError::from(error).context(format!("reading {}", path.display())))?;
@@ -43,6 +49,29 @@ pub fn report(targets: &ApiTargets, paths: &[PathBuf]) -> Result<ApiReport, Comm
     Ok(ApiReport::new(targets.kubernetes, Some(found.objects), found.uses, found.unread))
 }
 
+/// Every manifest below a folder, in order. Links are not followed, and hidden folders (`.git`) not entered.
+fn manifests_below(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    let too_much = |what: String| std::io::Error::new(std::io::ErrorKind::QuotaExceeded, what);
+    if depth > MAXIMUM_DEPTH {
+        return Err(too_much(format!("more than {MAXIMUM_DEPTH} folders are inside of each other")));
+    }
+    let mut entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        *left = left.checked_sub(1).ok_or_else(|| too_much(format!("there are more than {MAXIMUM_FILES} files")))?;
+        let (kind, path) = (entry.file_type()?, entry.path());
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if kind.is_dir() {
+            manifests_below(&path, depth + 1, left, found)?;
+        } else if kind.is_file() && is_manifest(&path) {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
 struct Found<'a> {
     targets: &'a ApiTargets,
     objects: usize,
@@ -50,33 +79,48 @@ struct Found<'a> {
     unread: Vec<UnreadReport>,
 }
 
-impl Found<'_> {
-    /// Everything below a folder, in order. Links are not followed, and hidden folders (`.git`) not entered.
-    fn folder(&mut self, folder: &Path, depth: usize, left: &mut usize) -> std::io::Result<()> {
-        let too_much = |what: String| std::io::Error::new(std::io::ErrorKind::QuotaExceeded, what);
-        if depth > MAXIMUM_DEPTH {
-            return Err(too_much(format!("more than {MAXIMUM_DEPTH} folders are inside of each other")));
-        }
-        let mut entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
-        entries.sort_by_key(std::fs::DirEntry::file_name);
-        for entry in entries {
-            *left =
-                left.checked_sub(1).ok_or_else(|| too_much(format!("there are more than {MAXIMUM_FILES} files")))?;
-            let (kind, path) = (entry.file_type()?, entry.path());
-            if entry.file_name().as_encoded_bytes().starts_with(b".") {
-                continue;
-            }
-            if kind.is_dir() {
-                self.folder(&path, depth + 1, left)?;
-            } else if kind.is_file() && is_manifest(&path) {
-                let name = path.strip_prefix(".").unwrap_or(&path).to_string_lossy().into_owned();
-                match disk::read(&path, MAXIMUM_BYTES) {
-                    Ok(bytes) => self.file(&name, &bytes),
-                    Err(error) => self.unread(name, None, error.to_string()),
+impl<'a> Found<'a> {
+    fn new(targets: &'a ApiTargets) -> Self {
+        Self { targets, objects: 0, uses: Vec::new(), unread: Vec::new() }
+    }
+
+    /// Looks at manifests on as many threads as there are processors: to parse them is all that takes long.
+    fn look_at(&mut self, manifests: &[PathBuf]) {
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let share = manifests.len().div_ceil(threads).max(WORTH_A_THREAD);
+        let targets = self.targets;
+        std::thread::scope(|scope| {
+            let look = |share: &[PathBuf]| {
+                let mut found = Found::new(targets);
+                share.iter().for_each(|path| found.manifest(path));
+                found
+            };
+            let mut shares = manifests.chunks(share);
+            let first = shares.next().unwrap_or_default();
+            let others: Vec<_> = shares.map(|share| (share, scope.spawn(move || look(share)))).collect();
+            first.iter().for_each(|path| self.manifest(path));
+            for (share, other) in others {
+                match other.join() {
+                    Ok(found) => {
+                        self.objects += found.objects;
+                        self.uses.extend(found.uses);
+                        self.unread.extend(found.unread);
+                    }
+                    Err(_) => share.iter().for_each(|path| {
+                        let name = path.to_string_lossy().into_owned();
+                        self.unread(name, None, "the thread that looked at it broke off".to_owned());
+                    }),
                 }
             }
+        });
+    }
+
+    fn manifest(&mut self, path: &Path) {
+        let name = path.strip_prefix(".").unwrap_or(path).to_string_lossy().into_owned();
+        match disk::read(path, MAXIMUM_BYTES) {
+            Ok(bytes) => self.file(&name, &bytes),
+            Err(error) => self.unread(name, None, error.to_string()),
         }
-        Ok(())
     }
 
     fn file(&mut self, path: &str, bytes: &[u8]) {
