@@ -1,9 +1,12 @@
-//! P11: what is looked for before a rollout begins: APIs that go, in 10,000 manifests, and what keeps 1,000 nodes with 30,000
-//! pods from being drained.
+//! P11: what is looked for before a rollout begins: APIs that go, in 10,000 objects, and what keeps 1,000 nodes with 30,000
+//! pods from being drained. How much is found is known by how the inputs are made.
 
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::Context as _;
 use jiff::Timestamp;
 use policy::CheckName;
 use rollout::check::{CheckStatus, outcomes};
@@ -11,9 +14,10 @@ use rollout::{
     ChecksExpectation, DisruptionBudget, EvictedPod, Inspection, NewGroup, NodeRoom, Observation, ReplacedGroup,
     Resources,
 };
+use serde_json::Value;
 
 use crate::Environment;
-use crate::measure::ours;
+use crate::measure::{ours, peer, quoted};
 use crate::report::{Report, median};
 
 const OBJECTS: usize = 10_000;
@@ -31,31 +35,26 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
         ..Report::default()
     };
     let folder = environment.scratch.path().join("manifests");
-    std::fs::create_dir_all(&folder)?;
-    for number in 0..OBJECTS {
-        // One in a thousand is of an API that goes.
-        let api = if number % 1000 == 0 { "policy/v1beta1" } else { "policy/v1" };
-        let text = format!(
-            "apiVersion: {api}\nkind: PodDisruptionBudget\nmetadata: {{name: web-{number}, namespace: shop}}\nspec:\n  \
-             minAvailable: 1\n  selector: {{matchLabels: {{app: web-{number}}}}}\n"
-        );
-        std::fs::write(folder.join(format!("web-{number}.yaml")), text)?;
-    }
+    let (bytes, gone) = written(&folder)?;
+    report.notes.push(format!("the objects are {} kB of YAML", bytes / 1000));
     let program = std::env::current_exe()?;
-    let check = || -> anyhow::Result<String> {
-        let folder = folder.to_string_lossy().into_owned();
-        let output = std::process::Command::new(&program).args([PROGRAM_VERB, &folder]).output()?;
-        ensure!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?)
-    };
-    let found = check()?.matches("\"removed\"").count();
-    report.compare(format!("{found} objects of APIs that go"), found == OBJECTS / 1000);
+    let script = format!("{} {PROGRAM_VERB} {}", quoted(&program), quoted(&folder));
+    let check = || peer(environment.scratch.path(), &script);
+    let said: Value = serde_json::from_str(&check()?.1)?;
+    report.compare(
+        format!("{OBJECTS} objects are looked at"),
+        said.get("objects").is_some_and(|objects| *objects == OBJECTS),
+    );
+    let uses = said.get("uses").and_then(Value::as_array).context("no list of uses")?;
+    let removed =
+        uses.iter().filter(|found| found.get("standing").is_some_and(|standing| standing == "removed")).count();
+    report.compare(format!("{removed} objects of APIs that go"), removed == gone && uses.len() == gone);
     let (expectation, observation) = draining();
     let refused = forecast(&expectation, &observation)?;
     report.compare(format!("{refused} budgets that refuse"), refused == PODS / OF_BUDGET / 2);
     let (mut apis, mut drains) = (Vec::new(), Vec::new());
     for _ in 0..environment.rounds {
-        apis.push(ours(check)?.0);
+        apis.push(check()?.0);
         drains.push(ours(|| forecast(&expectation, &observation))?.0);
     }
     report.at_most("check apis", median(&apis, |sample| sample.wall), Duration::from_millis(500));
@@ -70,6 +69,61 @@ pub fn program(arguments: &[String]) -> anyhow::Result<()> {
     let own = ["stepgate", "check", "apis", "--target", "1.36", "-o", "json"].into_iter();
     let _ = stepgate::cli::main(own.chain(arguments.iter().map(String::as_str)).map(Into::into));
     Ok(())
+}
+
+/// Applications of five objects each, in a file each and a hundred in a folder, as fleets have them: how many bytes they are, and
+/// how many objects are of APIs that go.
+fn written(folder: &Path) -> anyhow::Result<(usize, usize)> {
+    let mut random = fastrand::Rng::with_seed(34);
+    let (mut bytes, mut gone) = (0, 0);
+    for number in 0..OBJECTS / 5 {
+        let namespace = format!("team-{}", number / 100);
+        let into = folder.join(&namespace);
+        fs::create_dir_all(&into)?;
+        let metadata =
+            format!("metadata:\n  name: web-{number}\n  namespace: {namespace}\n  labels: {{app: web-{number}}}\n");
+        let selector = format!("    matchLabels:\n      app: web-{number}\n");
+        // One in two hundred is left from long ago.
+        let mut api = |old: &'static str, new: &'static str| {
+            let is_old = random.u32(..200) == 0;
+            gone += usize::from(is_old);
+            if is_old { old } else { new }
+        };
+        let (budget, scaler, job) = (
+            api("policy/v1beta1", "policy/v1"),
+            api("autoscaling/v2beta2", "autoscaling/v2"),
+            api("batch/v1beta1", "batch/v1"),
+        );
+        let mut text = format!(
+            "apiVersion: apps/v1\nkind: Deployment\n{metadata}spec:\n  replicas: 3\n  selector:\n{selector}  template:\n    \
+             metadata:\n      labels:\n        app: web-{number}\n    spec:\n      containers:\n"
+        );
+        for container in ["web", "proxy"] {
+            write!(
+                text,
+                "      - name: {container}\n        image: registry.example.com/{container}:1.{number}\n        env:\n"
+            )?;
+            for variable in 0..random.usize(4..16) {
+                write!(text, "        - name: SETTING_{variable}\n          value: \"{}\"\n", random.u64(..))?;
+            }
+            text.push_str("        resources:\n          requests: {cpu: 100m, memory: 128Mi}\n");
+        }
+        write!(text, "---\napiVersion: v1\nkind: ConfigMap\n{metadata}data:\n  settings.yaml: |\n")?;
+        for setting in 0..random.usize(8..40) {
+            writeln!(text, "    setting{setting}: {}", random.u64(..))?;
+        }
+        write!(
+            text,
+            "---\napiVersion: {budget}\nkind: PodDisruptionBudget\n{metadata}spec:\n  minAvailable: 1\n  selector:\n{selector}\
+             ---\napiVersion: {scaler}\nkind: HorizontalPodAutoscaler\n{metadata}spec:\n  minReplicas: 3\n  maxReplicas: 9\n  \
+             scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: web-{number}}}\n\
+             ---\napiVersion: {job}\nkind: CronJob\n{metadata}spec:\n  schedule: \"0 3 * * *\"\n  jobTemplate:\n    spec:\n      \
+             template:\n        spec:\n          restartPolicy: Never\n          containers:\n          - {{name: tidy, image: tidy:1}}\n"
+        )?;
+        bytes += text.len();
+        fs::write(into.join(format!("web-{number}.yaml")), text)?;
+    }
+    Ok((bytes, gone))
 }
 
 /// How many budgets let none go.
