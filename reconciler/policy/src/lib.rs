@@ -19,7 +19,7 @@ pub use document::{
     GivenInstanceType, IgnoredVersion, InPlaceSettings, InjectionRule, Lease, MinorVersion, MinorVersionError,
     NoteVersion, NoteVersionError, Openings, PathPattern, PathPatternError, Paused, Policy, ProviderSecrets,
     ReleaseNote, Share, Signatures, Signing, SigningFormat, Skip, StageSettings, TanzuInfrastructure, TanzuMode,
-    TanzuPolicy, TemplateError, UnknownAnnouncement, UnknownCheck, UpdatePolicy, Waiver, Wave, WaveOrder,
+    TanzuPolicy, TemplateError, UnknownAnnouncement, UnknownCheck, UpdatePolicy, Waiver, Wave, WaveApproval, WaveOrder,
     commented_policy, format_duration, is_mirror_name, parse_duration, policy_place, policy_schema, read_notes,
     read_policy,
 };

@@ -101,8 +101,8 @@ pub use tanzu_standing::{AddonStanding, TanzuStanding, tanzu_standing};
 pub use trace::{Span, Spans, spans};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use wave::{
-    Binds, Decision, Standing, Turn, WaveHold, WaveMember, WaveState, places, ranked, tolerated_failures, wave_state,
-    wave_turn,
+    Binds, Decision, Standing, Turn, WaveAnswer, WaveAsks, WaveConsent, WaveHold, WaveMember, WaveQuestion, WaveState,
+    WaveWord, WaveWords, asked_plans, places, ranked, tolerated_failures, wave_consent, wave_state, wave_turn,
 };
 pub use way_back::WayBack;
 pub use world::{ForeignChange, Pause, Prerequisite, World};

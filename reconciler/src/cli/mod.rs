@@ -314,9 +314,9 @@ enum Verb {
     Web(web::Arguments),
     /// Record what the source branch says of a running cluster as deployed, after comparing it with what runs.
     Adopt(adopt::Arguments),
-    /// Merge what is proposed for a cluster into the deploy branch: the approval, where no forge is used.
+    /// Merge what is proposed for a cluster into the deploy branch: the approval, where no forge is used. Or approve a wave.
     Approve(answer::approve::Arguments),
-    /// Say no to what is proposed for a cluster: it is held until its plan is another one.
+    /// Say no to what is proposed for a cluster, or to a wave: it is held until its plan is another one.
     Reject(answer::reject::Arguments),
     /// Let a reverted stage be committed once more, or machines that did not come up be tried again.
     Retry(answer::retry::Arguments),

@@ -12,7 +12,7 @@ use crate::reconcile::people::facts::overridden;
 use crate::reconcile::planner::ClusterView;
 use crate::rehearsal::{RehearsalReport, RehearsalSettings, rehearse};
 use crate::report::{
-    ClusterPlan, DiffReport, HistoryReport, ProblemReport, WhyReport, changed_files, commits_of, found,
+    ClusterPlan, DiffReport, HistoryReport, ProblemReport, WaveReport, WhyReport, changed_files, commits_of, found,
 };
 
 /// How many commits of a cluster a page shows.
@@ -156,6 +156,8 @@ pub struct WindowsReport {
 pub struct ApprovalsReport {
     /// The proposed branches.
     pub branches: Vec<ApprovalReport>,
+    /// Waves that wait for somebody to approve them as a whole.
+    pub waves: Vec<WaveReport>,
 }
 
 /// One proposed branch.
@@ -308,7 +310,8 @@ impl Snapshot {
                 }),
             }
         }
-        Ok(ApprovalsReport { branches })
+        let waves = self.waves.iter().filter(|wave| wave.waits_for_approval).cloned().collect();
+        Ok(ApprovalsReport { branches, waves })
     }
 
     /// What answers here.

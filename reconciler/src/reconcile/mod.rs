@@ -13,6 +13,7 @@ pub mod people;
 pub mod planner;
 pub mod proposal;
 pub mod updates;
+pub mod waves;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -322,7 +323,9 @@ impl Controller {
 
     /// Where each wave stands.
     fn waves(&self, reading: &FleetReading) -> Vec<WaveProgress> {
-        progress::waves(&reading.fleet, &self.standings(), reading.source_commit(), self.clock.now())
+        let mut standings = self.standings();
+        standings.hear(&reading.wave_words);
+        progress::waves(&reading.fleet, &standings, reading.source_commit(), self.clock.now())
     }
 
     /// The clusters whose rollout is on the way, and takes a place of its wave.

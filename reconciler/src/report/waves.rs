@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use overlays::Fleet;
 use planning::progress::{WaveProgress, plain_waves};
-use policy::{First, format_duration};
+use policy::{First, WaveApproval, format_duration};
 use rollout::{Standing, WaveMember, WaveState, places, ranked, tolerated_failures};
 use serde::Serialize;
 
@@ -13,8 +13,10 @@ use serde::Serialize;
 pub struct WaveReport {
     /// Its name.
     pub wave: String,
-    /// `ahead`, `under way`, `stopped`, `soaking`, `done with exceptions` or `done`; `paused` where its clusters stand still.
+    /// `ahead`, `under way`, `stopped`, `soaking`, `done with exceptions`, `waits for approval` or `done`; `paused` where its clusters stand still.
     pub state: String,
+    /// Whether somebody has to approve it now.
+    pub waits_for_approval: bool,
     /// How many clusters belong to it.
     pub clusters: usize,
     /// How many of them are done.
@@ -90,12 +92,15 @@ impl WaveReport {
             (None, _) => None,
         };
         let advice = match state {
-            WaveState::Stopped(reason) | WaveState::DoneWithExceptions(reason) => reason.help.clone(),
+            WaveState::Stopped(reason) | WaveState::DoneWithExceptions(reason) | WaveState::Unapproved(reason) => {
+                reason.help.clone()
+            }
             _ => None,
         };
         let mut report = Self {
             wave: wave.name.clone(),
             state: if pause.is_some() { "paused".to_owned() } else { state.word().to_owned() },
+            waits_for_approval: matches!(state, WaveState::Unapproved(_)),
             clusters: members.len(),
             done: active().filter(|member| matches!(member.standing, Standing::Done { .. })).count(),
             under_way: under_way.map(|member| member.cluster.to_string()).collect(),
@@ -118,7 +123,7 @@ impl WaveReport {
             line.push_str(&format!("; {count} of {places} places taken by {}", self.under_way.join(", ")));
         }
         match state {
-            WaveState::Stopped(reason) | WaveState::DoneWithExceptions(reason) => {
+            WaveState::Stopped(reason) | WaveState::DoneWithExceptions(reason) | WaveState::Unapproved(reason) => {
                 line.push_str(&format!("; {}", reason.message));
             }
             _ if !self.failed.is_empty() => {
@@ -165,6 +170,12 @@ pub fn wave_told(fleet: &Fleet, cluster: &str, now: Timestamp) -> Option<String>
     if !wave.soak.is_zero() {
         told.push(format!("soaks for {}", format_duration(wave.soak)));
     }
+    let approval = match wave.approval {
+        WaveApproval::None => None,
+        WaveApproval::Before => Some("approved before it begins"),
+        WaveApproval::After => Some("approved before the next one begins"),
+    };
+    told.extend(approval.map(|approval| format!("{approval}: {}", fleet.policy.wave_approvers(wave))));
     if let Some(deadline) = wave.deadline {
         told.push(format!("stops after {}", format_duration(deadline)));
     }
@@ -186,6 +197,8 @@ mod tests {
             cluster: name.parse().unwrap(),
             machines: None,
             standing,
+            plan: None,
+            is_replanned: false,
         };
         WaveProgress { wave, state, members: standings.into_iter().map(member).collect() }
     }

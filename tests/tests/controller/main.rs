@@ -5,6 +5,7 @@
 
 mod announced;
 mod approvals;
+mod approved_waves;
 mod chained;
 mod chats;
 mod edits;

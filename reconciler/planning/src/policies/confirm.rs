@@ -1,7 +1,7 @@
 //! What was pushed of the policy and does not count, or not alone, yet: for people, and as what stands in the way of a commit.
 
 use domain::CommitId;
-use policy::{Apply, Deploy, ForgeKind, ForgePolicy, Policy, Signing, SigningFormat};
+use policy::{Apply, Deploy, ForgeKind, ForgePolicy, Policy, Signing, SigningFormat, Wave, WaveApproval};
 use rollout::Block;
 
 use super::STAGES;
@@ -107,8 +107,17 @@ pub fn changes(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_peopl
     };
     compare(Field::People, &|policy| vec![format!("{:?}", policy.people)]);
     compare(Field::Groups, &|policy| vec![format!("{:?}", policy.groups)]);
-    compare(Field::Approvers, &|policy| stages(policy, |stage| stage.approvers.to_string()));
-    compare(Field::Approval, &|policy| stages(policy, |stage| format!("{:?}", stage.approval)));
+    let wave = |policy: &Policy, of: &dyn Fn(&Wave) -> String| {
+        policy.wave_of(cluster).and_then(|place| policy.waves.get(place)).map(of)
+    };
+    compare(Field::Approvers, &|policy| {
+        let of_wave = wave(policy, &|wave| policy.wave_approvers(wave).to_string());
+        stages(policy, |stage| stage.approvers.to_string()).into_iter().chain(of_wave).collect()
+    });
+    compare(Field::Approval, &|policy| {
+        let of_wave = wave(policy, &|wave| format!("{:?}", wave.approval));
+        stages(policy, |stage| format!("{:?}", stage.approval)).into_iter().chain(of_wave).collect()
+    });
     compare(Field::AcceptEdits, &|policy| stages(policy, |stage| stage.accept_edits.to_string()));
     compare(Field::OnStaleMerge, &|policy| stages(policy, |stage| format!("{:?}", stage.on_stale_merge)));
     compare(Field::Windows, &|policy| vec![format!("{:?}", policy.openings(cluster))]);
@@ -129,6 +138,15 @@ pub fn changes(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_peopl
         vec![format!("{:?} {:?}", machines.brakes, machines.gate)]
     });
     changes
+}
+
+/// Whether any of the policies that count asks people about the wave of a cluster.
+pub fn asks_about_wave(newest: &Policy, befores: &Befores, cluster: &str) -> bool {
+    let asks = |policy: &Policy| {
+        let wave = policy.wave_of(cluster).and_then(|place| policy.waves.get(place));
+        wave.is_some_and(|wave| wave.approval != WaveApproval::None)
+    };
+    asks(newest) || befores.of(Field::Approval).any(|before| asks(&before.policy))
 }
 
 /// Whether any of the policies that count asks people before a stage of a cluster.

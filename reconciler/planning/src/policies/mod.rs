@@ -6,7 +6,7 @@ mod confirm;
 mod interleavings;
 
 pub use before::{Before, Befores, Field};
-pub use confirm::{Change, Pushed, changes, confirmations, may_ask_people};
+pub use confirm::{Change, Pushed, asks_about_wave, changes, confirmations, may_ask_people};
 
 /// Stages by which settings are compared that may differ from stage to stage.
 const STAGES: [&str; 12] = [

@@ -1,6 +1,7 @@
 //! Where one cluster stands by git.
 
-use domain::CommitId;
+use super::judges::WaveJudges;
+use domain::{CommitId, PlanDigest};
 use jiff::Timestamp;
 use rollout::{Block, Ledger, LedgerState, Plan, StageRecordKind};
 
@@ -15,10 +16,17 @@ pub struct ClusterProgress {
     rollout: Option<LastRollout>,
     /// How what it was to be was taken back, where it was.
     taken_back: Option<String>,
+    /// Its newest plan, and the commit of the source branch that this was made for.
+    planned: Option<(PlanDigest, CommitId)>,
+    /// What policies of before ask of its wave, and who is who.
+    judges: WaveJudges,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LastRollout {
+    plan: PlanDigest,
+    /// Whether anything was committed of it: a record of what was found is no rollout.
+    is_carried_out: bool,
     source: CommitId,
     started: Timestamp,
     verified: Option<Timestamp>,
@@ -32,6 +40,8 @@ impl ClusterProgress {
         // Those that it waits for would wait for it in turn.
         let next = next.filter(|_| running.is_some() || !waits_for_others(plan));
         let rollout = ledger.map(|ledger| LastRollout {
+            plan: ledger.plan.clone(),
+            is_carried_out: !ledger.stages.is_empty(),
             source: ledger.source.clone(),
             started: ledger.started_at,
             verified: ledger.finished_at,
@@ -41,7 +51,35 @@ impl ClusterProgress {
             running: running.map(|ledger| ledger.started_at),
             rollout,
             taken_back: ledger.and_then(|ledger| taken_back(plan, ledger)),
+            planned: Some((plan.digest.clone(), plan.source.clone())),
+            judges: WaveJudges::default(),
         }
+    }
+
+    /// The same, with what other policies than the newest ask of its wave.
+    #[must_use]
+    pub fn judged_by(self, judges: WaveJudges) -> Self {
+        Self { judges, ..self }
+    }
+
+    /// What other policies than the newest ask of its wave, and who is who.
+    pub(super) fn judges(&self) -> &WaveJudges {
+        &self.judges
+    }
+
+    /// The plan that somebody approves who approves its wave: the newest while something is left to do, as far as it is known for that commit of
+    /// the source branch; else the one that was carried out last.
+    pub(super) fn approved_plan(&self, source: &CommitId) -> Option<&PlanDigest> {
+        if self.unmet().is_some() || self.running.is_some() {
+            return self.planned.as_ref().filter(|(_, at)| at == source).map(|(plan, _)| plan);
+        }
+        self.rollout.as_ref().filter(|rollout| rollout.is_carried_out).map(|rollout| &rollout.plan)
+    }
+
+    /// Whether a rollout of another plan than the newest is on the way.
+    pub(super) fn is_replanned(&self) -> bool {
+        let running = self.rollout.as_ref().filter(|_| self.running.is_some());
+        running.zip(self.planned.as_ref()).is_some_and(|(running, (newest, _))| running.plan != *newest)
     }
 
     /// The same with a rollout that has begun, at `now` unless it was on the way already.
@@ -107,18 +145,28 @@ fn taken_back(plan: &Plan, ledger: &Ledger) -> Option<String> {
 impl ClusterProgress {
     /// One of which this stage is next.
     pub(super) fn ahead(next: &str) -> Self {
-        Self { next: Some(next.to_owned()), running: None, rollout: None, taken_back: None }
+        let judges = WaveJudges::default();
+        Self { next: Some(next.to_owned()), running: None, rollout: None, taken_back: None, planned: None, judges }
     }
 
     /// One whose rollout has begun then, for that commit of the source branch.
     pub(super) fn under_way(started: Timestamp, source: &CommitId) -> Self {
-        let rollout = LastRollout { source: source.clone(), started, verified: None };
+        let rollout = LastRollout { verified: None, ..Self::last(started, source) };
         Self { running: Some(started), rollout: Some(rollout), ..Self::ahead("capi") }
     }
 
     /// One that was verified then.
     pub(super) fn done(verified: Timestamp, source: &CommitId) -> Self {
-        let rollout = LastRollout { source: source.clone(), started: verified, verified: Some(verified) };
-        Self { next: None, running: None, rollout: Some(rollout), taken_back: None }
+        Self { next: None, rollout: Some(Self::last(verified, source)), ..Self::ahead("capi") }
+    }
+
+    /// The same, of which this is the newest plan, for that commit of the source branch.
+    pub(super) fn planned(self, plan: &str, source: &CommitId) -> Self {
+        Self { planned: Some((PlanDigest::of([plan.as_bytes()]), source.clone())), ..self }
+    }
+
+    fn last(time: Timestamp, source: &CommitId) -> LastRollout {
+        let plan = PlanDigest::of([b"1".as_slice()]);
+        LastRollout { plan, is_carried_out: true, source: source.clone(), started: time, verified: Some(time) }
     }
 }

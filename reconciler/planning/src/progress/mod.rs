@@ -1,19 +1,22 @@
 //! Where the clusters of a fleet stand, for those that come after them.
 
 mod cluster;
+mod judges;
 #[cfg(test)]
 mod tests;
 mod waves;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::{ClusterSpec, Fleet, Management};
-use rollout::{Decision, Prerequisite, Standing, Turn, WaveHold};
+use rollout::{Decision, Prerequisite, Standing, Turn, WaveHold, WaveWords};
 
 pub use cluster::ClusterProgress;
-pub use waves::{WaveProgress, plain_waves, underway, waves};
+pub use judges::WaveJudges;
+pub use waves::{AskedWave, WaveProgress, asked_wave, plain_waves, underway, waves};
 
 /// Where each cluster stands, as far as it has been worked on.
 #[derive(Debug, Default)]
@@ -23,6 +26,8 @@ pub struct FleetProgress {
     decided: BTreeMap<ClusterName, (CommitId, Decision)>,
     /// What became of clusters that were done.
     afterwards: BTreeMap<ClusterName, Afterwards>,
+    /// What people have said of waves.
+    words: Arc<WaveWords>,
     changes: u64,
 }
 
@@ -40,6 +45,14 @@ impl FleetProgress {
     pub fn note(&mut self, cluster: &ClusterName, standing: ClusterProgress) {
         if self.known.get(cluster) != Some(&standing) {
             self.known.insert(cluster.clone(), standing);
+            self.changes += 1;
+        }
+    }
+
+    /// This is what people have said of waves by now.
+    pub fn hear(&mut self, words: &Arc<WaveWords>) {
+        if self.words != *words {
+            self.words = Arc::clone(words);
             self.changes += 1;
         }
     }

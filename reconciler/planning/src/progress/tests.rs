@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use overlays::{Fleet, MemoryFiles};
-use rollout::{Binds, Decision};
+use rollout::{Binds, Decision, WaveAnswer, WaveQuestion, WaveWord};
 
 use super::*;
 
@@ -124,4 +124,81 @@ fn waves_bind_those_of_later_ones_before_machines_and_their_own_to_the_end() {
     assert_eq!(words, [("first", "done"), ("last", "stopped")]);
     assert!(reports[1].members.iter().all(|member| member.machines == Some(5)));
     assert!(underway(&fleet, &progress, &source(1), time(5)).is_empty(), "what has failed takes no place");
+}
+
+fn approval(wave: &str, question: WaveQuestion, plans: &[(&str, &str)]) -> WaveWord {
+    let plan = |(cluster, plan): &(&str, &str)| (name(cluster), domain::PlanDigest::of([plan.as_bytes()]));
+    WaveWord {
+        wave: wave.to_owned(),
+        question,
+        answer: WaveAnswer::Approve,
+        by: "ann@x.org".parse().unwrap(),
+        at: time(0),
+        plans: plans.iter().map(plan).collect(),
+        authors: Vec::new(),
+    }
+}
+
+fn heard(progress: &mut FleetProgress, words: &[WaveWord]) {
+    progress.hear(&Arc::new(WaveWords { words: words.to_vec(), problem: None }));
+}
+
+#[test]
+fn a_wave_waits_for_its_approval_once_it_is_its_turn() {
+    let text =
+        "waves: [{name: first, clusters: [a], approval: after}, {name: last, clusters: [b, c], approval: before}]\n";
+    let fleet = fleet(text, &["a", "b", "c"]);
+    let mut progress = FleetProgress::default();
+    progress.note(&name("a"), ClusterProgress::under_way(time(0), &source(1)));
+    progress.note(&name("b"), ClusterProgress::ahead("capi").planned("b", &source(1)));
+    progress.note(&name("c"), ClusterProgress::ahead("capi").planned("c", &source(1)));
+    progress.decide(&name("a"), &source(1), Decision::GoesOn);
+    let words = |progress: &FleetProgress| -> Vec<&str> {
+        waves(&fleet, progress, &source(1), time(5)).iter().map(|wave| wave.state.word()).collect()
+    };
+    assert_eq!(words(&progress), ["under way", "ahead"], "nobody is asked before it is its turn");
+    progress.note(&name("a"), ClusterProgress::done(time(1), &source(1)));
+    assert_eq!(words(&progress), ["waits for approval", "ahead"]);
+    let kept = keeps(&fleet, &progress, "b", 1, 5);
+    assert!(kept.starts_with("wave first is done and waits for approval"), "{kept}");
+    let result = approval("first", WaveQuestion::After, &[("a", "1")]);
+    heard(&mut progress, std::slice::from_ref(&result));
+    assert_eq!(words(&progress), ["done", "waits for approval"]);
+    let kept = keeps(&fleet, &progress, "b", 1, 5);
+    assert!(kept.starts_with("wave last waits for approval before it begins"), "{kept}");
+    let before = progress.changes();
+    heard(&mut progress, &[result, approval("last", WaveQuestion::Before, &[("b", "b"), ("c", "c")])]);
+    assert_eq!((keeps(&fleet, &progress, "b", 1, 5).as_str(), progress.changes() > before), ("", true));
+    // Of a newer commit it is not known yet what it asks for.
+    let kept = keeps(&fleet, &progress, "b", 2, 5);
+    assert!(kept.ends_with("; the plan of cluster b is not known yet"), "{kept}");
+    progress.note(&name("b"), ClusterProgress::ahead("capi").planned("b", &source(2)));
+    progress.note(&name("c"), ClusterProgress::ahead("capi").planned("other", &source(2)));
+    let kept = keeps(&fleet, &progress, "b", 2, 5);
+    assert!(kept.ends_with("what ann@x.org approved is void: cluster c has another plan since"), "{kept}");
+}
+
+#[test]
+fn what_a_policy_of_before_asks_of_a_wave_is_asked_still() {
+    let before = |text: &str| {
+        let policy = policy::read_policy(&"stepgate.yaml".parse().unwrap(), text.as_bytes()).0;
+        crate::policies::Before { commit: source(1), policy: Arc::new(policy) }
+    };
+    let asked = "waves: [{name: w, clusters: [a], approval: before, approvers: {groups: {ops: 1}}}]\ngroups: {ops: [ann@x.org]}\n";
+    let known = crate::policies::Befores { known: vec![before(asked)], unreadable: Vec::new() };
+    let fleet = fleet("waves: [{name: w, clusters: [a]}]\ngroups: {ops: [ann@x.org, eve@x.org]}\n", &["a"]);
+    let roster = Arc::new(crate::people::roster_since(&fleet.policy, &known));
+    let judges = WaveJudges::of("a", &known, &roster);
+    let mut progress = FleetProgress::default();
+    progress.note(&name("a"), ClusterProgress::ahead("capi").planned("a", &source(1)).judged_by(judges));
+    let kept = keeps(&fleet, &progress, "a", 1, 5);
+    assert_eq!(kept, "wave w waits for approval before it begins: 0 of 1 approval; group ops missing");
+    let word = approval("w", WaveQuestion::Before, &[("a", "a")]);
+    heard(&mut progress, &[WaveWord { by: "eve@x.org".parse().unwrap(), ..word.clone() }]);
+    assert!(
+        keeps(&fleet, &progress, "a", 1, 5).ends_with(": group ops missing"),
+        "who came into the group by the push"
+    );
+    heard(&mut progress, &[word]);
+    assert_eq!(keeps(&fleet, &progress, "a", 1, 5), "");
 }

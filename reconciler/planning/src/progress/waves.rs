@@ -6,8 +6,12 @@ use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::{ClusterSpec, Fleet};
 use policy::Wave;
-use rollout::{Binds, Reason, Standing, Turn, WaveHold, WaveMember, WaveState, wave_state, wave_turn};
+use rollout::{
+    Binds, Reason, Standing, Turn, WaveAsks, WaveConsent, WaveHold, WaveMember, WaveState, wave_consent, wave_state,
+    wave_turn,
+};
 
+use super::judges::wave_asks;
 use super::{FleetProgress, UNREADABLE, unmet};
 
 /// Where a wave stands, with its clusters.
@@ -23,11 +27,66 @@ pub struct WaveProgress {
 
 /// Where each wave of the fleet stands at `now`.
 pub fn waves(fleet: &Fleet, progress: &FleetProgress, source: &CommitId, now: Timestamp) -> Vec<WaveProgress> {
+    let mut comes_later = false;
     let of = |(wave, clusters): (&Wave, Vec<&ClusterSpec>)| {
         let members = members(&clusters, progress, source);
-        WaveProgress { wave: wave.clone(), state: wave_state(wave, &members, now), members }
+        let mut consent = consent(fleet, wave, &members, progress, now);
+        if comes_later {
+            // Nobody is asked before it is its turn.
+            consent.before = None;
+        }
+        let state = wave_state(wave, &members, &consent, now);
+        comes_later |= state != WaveState::Done;
+        WaveProgress { wave: wave.clone(), state, members }
     };
     fleet.policy.waves.iter().zip(placed(fleet)).map(of).collect()
+}
+
+/// A wave with everything that an answer about it looks at.
+#[derive(Clone, Debug)]
+pub struct AskedWave {
+    /// The wave.
+    pub wave: Wave,
+    /// Its clusters.
+    pub members: Vec<WaveMember>,
+    /// Whose approval is enough.
+    pub asks: WaveAsks,
+    /// Where it stands.
+    pub state: WaveState,
+}
+
+/// The wave of this name at `now`; none where there is none.
+pub fn asked_wave(
+    fleet: &Fleet,
+    name: &str,
+    progress: &FleetProgress,
+    source: &CommitId,
+    now: Timestamp,
+) -> Option<AskedWave> {
+    let place = fleet.policy.waves.iter().position(|wave| wave.name == name)?;
+    let wave = fleet.policy.waves.get(place)?;
+    let members = members(&placed(fleet).into_iter().nth(place)?, progress, source);
+    let asks = asks(fleet, wave, &members, progress);
+    let consent = wave_consent(wave, &asks, &progress.words, &members, now);
+    let state = wave_state(wave, &members, &consent, now);
+    Some(AskedWave { wave: wave.clone(), members, asks, state })
+}
+
+/// What is asked of a wave by the policies that count for its clusters.
+fn asks(fleet: &Fleet, wave: &Wave, members: &[WaveMember], progress: &FleetProgress) -> WaveAsks {
+    let known = members.iter().filter_map(|member| progress.known.get(&member.cluster));
+    wave_asks(&fleet.policy, wave, known.map(super::ClusterProgress::judges))
+}
+
+/// What is missing for a wave to go on, as far as people are asked.
+fn consent(
+    fleet: &Fleet,
+    wave: &Wave,
+    members: &[WaveMember],
+    progress: &FleetProgress,
+    now: Timestamp,
+) -> WaveConsent {
+    wave_consent(wave, &asks(fleet, wave, members, progress), &progress.words, members, now)
 }
 
 /// The waves of the fleet with their clusters, whatever has become of these.
@@ -35,7 +94,8 @@ pub fn plain_waves(fleet: &Fleet) -> Vec<(Wave, Vec<WaveMember>)> {
     let member = |cluster: &&ClusterSpec| {
         let cluster_name: ClusterName = cluster.name.parse().ok()?;
         let standing = Standing::Ahead(Turn::Unknown);
-        Some(WaveMember { cluster: cluster_name, machines: machines(cluster), standing })
+        let machines = machines(cluster);
+        Some(WaveMember { cluster: cluster_name, machines, standing, plan: None, is_replanned: false })
     };
     let placed = placed(fleet);
     fleet.policy.waves.iter().cloned().zip(placed.iter().map(|own| own.iter().filter_map(member).collect())).collect()
@@ -64,7 +124,9 @@ fn members(own: &[&ClusterSpec], progress: &FleetProgress, source: &CommitId) ->
     let member = |(name, cluster): (ClusterName, &ClusterSpec)| {
         let is_of_it = known(&name).and_then(|known| known.source()).is_some_and(|it| sources.contains(it));
         let standing = dated(progress.standing(&name, source), is_of_it);
-        WaveMember { cluster: name, machines: machines(cluster), standing }
+        let plan = known(&name).and_then(|known| known.approved_plan(source)).cloned();
+        let is_replanned = known(&name).is_some_and(super::ClusterProgress::is_replanned);
+        WaveMember { cluster: name, machines: machines(cluster), standing, plan, is_replanned }
     };
     own.into_iter().map(member).collect()
 }
@@ -106,7 +168,7 @@ pub(super) fn held_by_earlier(
     let waves = fleet.policy.waves.iter().zip(placed(fleet)).take(own);
     waves.enumerate().find_map(|(place, (wave, clusters))| {
         unreadable(fleet, place, wave, now)
-            .or_else(|| before(wave, &members(&clusters, progress, source), progress, now))
+            .or_else(|| before(fleet, wave, &members(&clusters, progress, source), progress, now))
     })
 }
 
@@ -121,7 +183,9 @@ pub(super) fn held_by_own(
 ) -> Option<WaveHold> {
     let wave = fleet.policy.waves.get(own)?;
     let clusters = placed(fleet).into_iter().nth(own)?;
-    wave_turn(wave, &members(&clusters, progress, source), &cluster.name.parse().ok()?, now)
+    let members = members(&clusters, progress, source);
+    let consent = consent(fleet, wave, &members, progress, now);
+    wave_turn(wave, &members, &consent, &cluster.name.parse().ok()?, now)
 }
 
 /// A cluster of the wave at this place of which nothing can be said.
@@ -131,10 +195,16 @@ fn unreadable(fleet: &Fleet, place: usize, wave: &Wave, now: Timestamp) -> Optio
 }
 
 /// What a wave says to those of later ones.
-fn before(wave: &Wave, members: &[WaveMember], progress: &FleetProgress, now: Timestamp) -> Option<WaveHold> {
+fn before(
+    fleet: &Fleet,
+    wave: &Wave,
+    members: &[WaveMember],
+    progress: &FleetProgress,
+    now: Timestamp,
+) -> Option<WaveHold> {
     let hold =
         |reason: Reason, until: Option<Timestamp>| Some(WaveHold { reason, until, binds: Binds::BeforeMachines });
-    match wave_state(wave, members, now) {
+    match wave_state(wave, members, &consent(fleet, wave, members, progress, now), now) {
         WaveState::Done => None,
         WaveState::Ahead | WaveState::UnderWay => {
             let is_left = |member: &&WaveMember| wave.skipped(member.cluster.as_str(), now).is_none();
@@ -148,7 +218,9 @@ fn before(wave: &Wave, members: &[WaveMember], progress: &FleetProgress, now: Ti
                 Some(comes_first(name, &state))
             })
         }
-        WaveState::Stopped(reason) | WaveState::DoneWithExceptions(reason) => hold(reason, None),
+        WaveState::Stopped(reason) | WaveState::DoneWithExceptions(reason) | WaveState::Unapproved(reason) => {
+            hold(reason, None)
+        }
         WaveState::Soaking(until) => hold(Reason::new(format!("wave {} soaks until {until}", wave.name)), Some(until)),
     }
 }

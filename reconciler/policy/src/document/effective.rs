@@ -16,7 +16,8 @@ use super::pattern::matches_pattern;
 use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, EnvironmentPolicy, Policy, TanzuPolicy};
 use super::waivers::Waiver;
-use crate::{Freeze, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy, Windows};
+use super::wave::Wave;
+use crate::{ApprovalRules, Freeze, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy, Windows};
 
 /// When the stages of a cluster may begin.
 #[derive(Clone, Debug, PartialEq)]
@@ -268,6 +269,13 @@ impl Policy {
     /// How a cluster of Tanzu is carried out: as the innermost level says that says anything of it.
     pub fn tanzu_of(&self, cluster: &str) -> &TanzuPolicy {
         self.levels(cluster).rev().find_map(|level| level.tanzu.as_ref()).unwrap_or(&self.tanzu)
+    }
+
+    /// Whose approval is enough for a wave. What a rule says of a stage it does not say of a wave.
+    pub fn wave_approvers(&self, wave: &Wave) -> ApprovalRules {
+        let mut written = self.settings.approvers.clone();
+        wave.approvers.over(&mut written);
+        ApprovalRules { code_owners: false, separate: false, check_list: Vec::new(), ..ApprovalRules::from(&written) }
     }
 
     /// The index of the wave of `cluster` in [`Policy::waves`]; `None` for a cluster that goes after all waves.

@@ -64,4 +64,4 @@ pub use types::{
 };
 pub use updates::{Follow, IgnoredVersion, MinorVersion, MinorVersionError, UpdatePolicy};
 pub use waivers::{CheckName, UnknownCheck, Waiver};
-pub use wave::{First, Share, Skip, Wave, WaveOrder};
+pub use wave::{First, Share, Skip, Wave, WaveApproval, WaveOrder};

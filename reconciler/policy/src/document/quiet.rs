@@ -2,6 +2,7 @@
 
 use super::settings::StageSettings;
 use super::types::{EnvironmentPolicy, Policy};
+use super::wave::WaveApproval;
 use crate::Approval;
 
 impl Policy {
@@ -10,6 +11,7 @@ impl Policy {
         self.forge = None;
         self.signing = None;
         self.updates = None;
+        self.waves.iter_mut().for_each(|wave| wave.approval = WaveApproval::None);
         self.settings.ask_nobody();
         self.stages.values_mut().for_each(StageSettings::ask_nobody);
         let clusters = self.clusters.values_mut().map(|cluster| &mut cluster.own);
@@ -42,7 +44,7 @@ mod tests {
                     stages: {control-plane: {approval: rollout}}\n\
                     environments: {prod: {clusters: [a], approval: stage, stages: {workers: {approval: stage, timeout: 3h}}}}\n\
                     clusters: {a: {stages: {cilium: {approval: stage}}}}\n\
-                    signing: {format: ssh}\n";
+                    signing: {format: ssh}\nwaves: [{name: all, clusters: [a], approval: before}]\n";
         let (mut policy, problems) = crate::read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());
         assert_eq!(problems, []);
         let before = policy.stage_policy("a", "workers/md-0");
@@ -53,6 +55,6 @@ mod tests {
         }
         let after = policy.stage_policy("a", "workers/md-0");
         assert_eq!((after.soak, after.timeout), (before.soak, before.timeout));
-        assert_eq!(policy.signing, None);
+        assert_eq!((policy.signing, policy.waves[0].approval), (None, WaveApproval::None));
     }
 }

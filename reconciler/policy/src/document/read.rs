@@ -45,7 +45,14 @@ pub(super) fn read_file<T: Default>(
     bytes: &[u8],
     read: impl FnOnce(&mut Reader<'_>, &Node) -> T,
 ) -> (T, Vec<Problem>) {
-    let mut reader = Reader { path, cluster: None, wanted: Vec::new(), in_waves: Vec::new(), problems: Vec::new() };
+    let mut reader = Reader {
+        path,
+        cluster: None,
+        wanted: Vec::new(),
+        in_waves: Vec::new(),
+        approved_waves: Vec::new(),
+        problems: Vec::new(),
+    };
     let limits = Limits { bytes: 1 << 20, documents: 2, depth: 32, nodes: 100_000 };
     let parsed = yaml::decode(bytes).and_then(|text| yaml::parse(&text, &limits));
     let value = match parsed {
@@ -74,6 +81,8 @@ pub(super) struct Reader<'a> {
     pub(super) wanted: Vec<(String, u32, Span, Option<String>)>,
     /// Clusters that waves name.
     pub(super) in_waves: Vec<NamedInWave>,
+    /// Waves that are approved, and where that is written.
+    pub(super) approved_waves: Vec<(usize, Span)>,
     problems: Vec<Problem>,
 }
 
@@ -350,6 +359,7 @@ impl Reader<'_> {
         }
         self.check_wanted_groups(&policy.groups);
         self.check_named_in_waves(&policy);
+        self.check_approved_waves(&policy);
         policy
     }
 }

@@ -146,7 +146,7 @@ deploy:
 
 # Order of clusters: a wave begins when the one before is done. A management cluster goes before its workload clusters.
 # How many go at once (a number or per cent), who goes first and alone, how many may fail before it stops, how long it has to be healthy
-# afterwards, how long it may take, and whom it goes without for a while.
+# afterwards, how long it may take, whom it goes without for a while, and who approves it as a whole, before or after it.
 # waves:
 #   - name: canary
 #     clusters: [canary-*]
@@ -158,6 +158,8 @@ deploy:
 #     maxFailures: 1
 #     deadline: 14d
 #     order: smallest
+#     approval: after
+#     approvers: {groups: {platform: 1}}
 #     skip: [{cluster: prod-7, reason: its racks move, until: 2026-12-31, by: storage team}]
 
 # Groups of clusters, by name or pattern, and what they have of their own.

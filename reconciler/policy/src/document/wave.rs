@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use super::approvers::ApproverRules;
 use super::lease::{Lease, Paused};
 use super::pattern::matches_pattern;
 use super::schema::{DurationText, every_field_is_optional};
@@ -81,6 +82,19 @@ pub enum WaveOrder {
     Smallest,
 }
 
+/// When somebody has to approve a wave as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(inline, rename_all = "kebab-case")]
+pub enum WaveApproval {
+    /// Never.
+    #[default]
+    None,
+    /// Before its first cluster begins.
+    Before,
+    /// When it is done, before the next wave begins.
+    After,
+}
+
 /// A cluster that its wave goes without for a while: it counts as neither done nor failed.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -120,6 +134,10 @@ pub struct Wave {
     pub skip: Vec<Skip>,
     /// Whether its clusters stand still.
     pub paused: Paused,
+    /// When somebody has to approve it.
+    pub approval: WaveApproval,
+    /// Whose approval is enough for that; what is absent comes from the fleet.
+    pub approvers: ApproverRules,
 }
 
 impl Wave {
@@ -138,6 +156,8 @@ impl Wave {
             order: WaveOrder::default(),
             skip: Vec::new(),
             paused: Paused::No,
+            approval: WaveApproval::None,
+            approvers: ApproverRules::default(),
         }
     }
 

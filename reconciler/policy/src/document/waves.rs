@@ -5,7 +5,7 @@ use yaml::{Node, Span};
 use super::lease::ReadLease;
 use super::read::Reader;
 use super::types::Policy;
-use super::wave::{First, Share, Skip, Wave, WaveOrder};
+use super::wave::{First, Share, Skip, Wave, WaveApproval, WaveOrder};
 
 /// A cluster that a field of a wave names.
 pub(super) struct NamedInWave {
@@ -15,7 +15,7 @@ pub(super) struct NamedInWave {
     span: Span,
 }
 
-const WAVE: [&str; 11] = [
+const WAVE: [&str; 13] = [
     "name",
     "clusters",
     "environments",
@@ -27,12 +27,15 @@ const WAVE: [&str; 11] = [
     "order",
     "skip",
     "paused",
+    "approval",
+    "approvers",
 ];
 
+/// Rules of `approvers` that look at what a stage changes, and say nothing of a wave.
+const OF_STAGES: [&str; 3] = ["codeOwners", "separate", "checkList"];
+
 /// Fields that somebody may look for here, and what to write in their place.
-const ELSEWHERE: [(&str, &str); 5] = [
-    ("approval", "a wave is not approved as a whole: write `approval: rollout` for its clusters or their environment"),
-    ("approvers", "a wave is not approved as a whole: write `approvers` for its clusters or their environment"),
+const ELSEWHERE: [(&str, &str); 3] = [
     ("windows", "write `windows` for its clusters or their environment"),
     ("freezes", "write `freezes` for its clusters or their environment"),
     ("onDeadline", "leave it out: a wave whose deadline is over begins nothing more, and there is no other choice"),
@@ -78,6 +81,27 @@ impl Reader<'_> {
                 }
                 "skip" => wave.skip = self.skips(node, index),
                 "paused" => wave.paused = self.paused(node, "waves.paused"),
+                "approval" => {
+                    let choices = [
+                        ("none", WaveApproval::None),
+                        ("before", WaveApproval::Before),
+                        ("after", WaveApproval::After),
+                    ];
+                    // A mistake asks for more, not for less.
+                    wave.approval = self.choice(node, "waves.approval", &choices).unwrap_or(WaveApproval::Before);
+                    self.approved_waves.push((index, entry.key_span));
+                }
+                "approvers" => {
+                    wave.approvers = self.approvers(node, "waves.approvers");
+                    for name in OF_STAGES.iter().filter(|name| node.get(name).is_some()) {
+                        let hint = "write it under `approvers` of its clusters, their environment or the stage";
+                        self.problem(
+                            node.span,
+                            format!("{name} concerns stages, and not a wave"),
+                            Some(hint.to_owned()),
+                        );
+                    }
+                }
                 name => match ELSEWHERE.iter().find(|(known, _)| *known == name) {
                     Some((_, hint)) => {
                         let message = format!("{name} is not a setting of waves");
@@ -152,6 +176,33 @@ impl Reader<'_> {
         Some(Skip { cluster: cluster?, lease })
     }
 
+    /// Where somebody is asked about a wave, it has to be known about which one, and whose word it is.
+    pub(super) fn check_approved_waves(&mut self, policy: &Policy) {
+        for (place, span) in std::mem::take(&mut self.approved_waves) {
+            let Some(own) = policy.waves.get(place).filter(|wave| wave.approval != WaveApproval::None) else {
+                continue;
+            };
+            let same = policy.waves.iter().filter(|wave| wave.name == own.name).count();
+            if same > 1 {
+                let message = format!("waves.approval: {same} waves are called {}", own.name);
+                self.problem(
+                    span,
+                    message,
+                    Some("give each a name of its own: a wave is approved by its name".to_owned()),
+                );
+            }
+            if policy.forge.is_some() && !policy.wave_approvers(own).take_anybody() {
+                let message = format!(
+                    "waves.approval: a commit approves wave {}, and with a forge nobody is known by a commit",
+                    own.name
+                );
+                let hint = "write `approval: rollout` for its clusters, which are approved on the forge; or \
+                            `approvers: {minimum: 1, groups: {}, author: true}` for the wave: then whoever may push approves it";
+                self.problem(span, message, Some(hint.to_owned()));
+            }
+        }
+    }
+
     /// Whoever is named in a wave has to belong to it: else a canary would be nobody, and a skip would skip nobody.
     pub(super) fn check_named_in_waves(&mut self, policy: &Policy) {
         for NamedInWave { wave, field, cluster, span } in std::mem::take(&mut self.in_waves) {
@@ -177,12 +228,38 @@ mod tests {
 
     use domain::RepoPath;
 
-    use crate::{First, Policy, Share, WaveOrder, read_policy};
+    use crate::{First, Policy, Share, WaveApproval, WaveOrder, read_policy};
 
     fn read(text: &str) -> (Policy, Vec<String>) {
         let (policy, problems) = read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());
         let told = problems.iter().map(|it| format!("{}; {}", it.message, it.hint.clone().unwrap_or_default()));
         (policy, told.collect())
+    }
+
+    #[test]
+    fn a_wave_says_when_it_is_approved_and_by_whom() {
+        let text = "groups: {platform: [alice], operations: [bob]}\napprovers: {minimum: 2, codeOwners: true, groups: {platform: 1}}\n\
+                    waves:\n- {name: a, clusters: [a], approval: before}\n\
+                    - {name: b, clusters: [b], approval: after, approvers: {groups: {operations: 1}}}\n- {clusters: [c]}\n";
+        let (policy, problems) = read(text);
+        assert_eq!(problems, [""; 0]);
+        let approvals: Vec<WaveApproval> = policy.waves.iter().map(|wave| wave.approval).collect();
+        assert_eq!(approvals, [WaveApproval::Before, WaveApproval::After, WaveApproval::None]);
+        let rules = |place: usize| policy.wave_approvers(&policy.waves[place]).to_string();
+        assert_eq!(
+            rules(0),
+            "2 approvals, 1 of group platform, not by who wrote it",
+            "as the fleet says, but for what concerns stages"
+        );
+        assert_eq!(rules(1), "2 approvals, 1 of group operations, not by who wrote it");
+        let forge = "forge: {kind: gitea, url: https://git.example.com, repository: a/b}\n";
+        let (_, problems) = read(&format!("{forge}{text}"));
+        assert!(
+            problems.iter().any(|it| it.contains("a commit approves wave a, and with a forge nobody is known")),
+            "{problems:?}"
+        );
+        let (_, problems) = read(&format!("{forge}waves: [{{clusters: [a], approval: after}}]\n"));
+        assert_eq!(problems, [""; 0], "whoever may push");
     }
 
     #[test]
@@ -227,7 +304,10 @@ mod tests {
             ("skip: [{reason: r, until: 2026-03-01, by: ops}]", "waves.skip has no cluster"),
             ("skip: [{cluster: c, reason: r, until: 2026-03-01, by: o}]", "cluster c does not belong to wave w"),
             ("skip: {cluster: a}", "waves.skip must be a list"),
-            ("approval: before", "approval is not a setting of waves; a wave is not approved as a whole"),
+            ("approval: stage", "waves.approval must be one of none, before, after, not \"stage\""),
+            ("approval: before, name: rest", "waves.approval: 2 waves are called rest"),
+            ("approvers: {groups: {nobody: 1}}", "group \"nobody\" is not under groups"),
+            ("approvers: {codeOwners: true}", "codeOwners concerns stages, and not a wave"),
             ("windows: []", "windows is not a setting of waves; write `windows` for its clusters"),
             ("onDeadline: hold", "onDeadline is not a setting of waves; leave it out"),
             ("maxFailure: 1", "unknown field \"maxFailure\" in waves; did you mean \"maxFailures\"?"),

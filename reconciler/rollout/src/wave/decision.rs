@@ -6,6 +6,7 @@ use policy::{First, Wave, WaveOrder};
 
 use crate::verdict::Reason;
 
+use super::approval::WaveConsent;
 use super::budget::{places, tolerated_failures};
 use super::standing::{Standing, Turn, WaveMember};
 use super::{Binds, WaveHold};
@@ -23,6 +24,8 @@ pub enum WaveState {
     Soaking(Timestamp),
     /// What is not done has failed, and no more than may fail.
     DoneWithExceptions(Reason),
+    /// Somebody has to approve it, before it begins or before the next one does.
+    Unapproved(Reason),
     /// All of it is done.
     Done,
 }
@@ -37,6 +40,7 @@ impl WaveState {
             Self::Stopped(_) => "stopped",
             Self::Soaking(_) => "soaking",
             Self::DoneWithExceptions(_) => "done with exceptions",
+            Self::Unapproved(_) => "waits for approval",
             Self::Done => "done",
         }
     }
@@ -63,9 +67,9 @@ pub fn ranked<'a>(wave: &Wave, members: &'a [WaveMember]) -> Vec<&'a WaveMember>
     ranked
 }
 
-/// Where a wave stands at `now`.
+/// Where a wave stands at `now`, by what people have said of it.
 #[must_use]
-pub fn wave_state(wave: &Wave, members: &[WaveMember], now: Timestamp) -> WaveState {
+pub fn wave_state(wave: &Wave, members: &[WaveMember], consent: &WaveConsent, now: Timestamp) -> WaveState {
     let active = active(wave, members, now);
     if let Some(reason) = too_many_failures(wave, members.len(), &active) {
         return WaveState::Stopped(reason);
@@ -75,6 +79,10 @@ pub fn wave_state(wave: &Wave, members: &[WaveMember], now: Timestamp) -> WaveSt
         if let Some(reason) = overdue(wave, &active, now) {
             return WaveState::Stopped(reason);
         }
+        let waits = |member: &&WaveMember| matches!(member.standing, Standing::Ahead(_)) || member.is_replanned;
+        if let Some(reason) = consent.before.as_ref().filter(|_| active.iter().any(waits)) {
+            return WaveState::Unapproved(reason.clone());
+        }
         let has_begun = active.iter().any(|member| !matches!(member.standing, Standing::Ahead(_)));
         return if has_begun { WaveState::UnderWay } else { WaveState::Ahead };
     }
@@ -82,15 +90,22 @@ pub fn wave_state(wave: &Wave, members: &[WaveMember], now: Timestamp) -> WaveSt
         let reason = Reason::new(format!("wave {} is done with exceptions: {failed}", wave.name));
         return WaveState::DoneWithExceptions(reason.help(MEND));
     }
-    match soaks_until(wave, &active, now) {
-        Some(until) => WaveState::Soaking(until),
-        None => WaveState::Done,
+    match (soaks_until(wave, &active, now), &consent.after) {
+        (Some(until), _) => WaveState::Soaking(until),
+        (None, Some(reason)) => WaveState::Unapproved(reason.clone()),
+        (None, None) => WaveState::Done,
     }
 }
 
-/// What keeps a cluster from its next stage by the others of its own wave; none where nothing does.
+/// What keeps a cluster from its next stage by its own wave, the others of it and what people have said of it; none where nothing does.
 #[must_use]
-pub fn wave_turn(wave: &Wave, members: &[WaveMember], own: &ClusterName, now: Timestamp) -> Option<WaveHold> {
+pub fn wave_turn(
+    wave: &Wave,
+    members: &[WaveMember],
+    consent: &WaveConsent,
+    own: &ClusterName,
+    now: Timestamp,
+) -> Option<WaveHold> {
     let own = members.iter().find(|member| &member.cluster == own)?;
     let started = match &own.standing {
         Standing::UnderWay { started, .. } => Some(*started),
@@ -114,6 +129,11 @@ pub fn wave_turn(wave: &Wave, members: &[WaveMember], own: &ClusterName, now: Ti
     if let Some(unknown) = unknown(&others) {
         let message = format!("cluster {unknown} of wave {} is under way, and has not been looked at yet", wave.name);
         return Some(every(Reason::new(message)));
+    }
+    if let Some(reason) = consent.before.as_ref().filter(|_| started.is_none() || own.is_replanned) {
+        // One that is under way goes on by the plan that it began with.
+        let binds = if started.is_none() { Binds::Start } else { Binds::BeforeMachines };
+        return Some(WaveHold { reason: reason.clone(), until: None, binds });
     }
     let places = places(wave, members.len());
     let busy: Vec<&WaveMember> = others.iter().copied().filter(|member| is_under_way(member)).collect();

@@ -5,7 +5,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use policy::{First, Lease, Share, Skip, Wave, WaveOrder};
 
-use super::{Binds, Standing, Turn, WaveHold, WaveMember, WaveState, ranked, wave_state, wave_turn};
+use super::{Binds, Standing, Turn, WaveConsent, WaveHold, WaveMember, WaveState, ranked, wave_turn};
+
+/// Where a wave of which nobody is asked stands.
+fn wave_state(wave: &Wave, members: &[WaveMember], now: Timestamp) -> WaveState {
+    super::wave_state(wave, members, &WaveConsent::default(), now)
+}
 
 const READY: Standing = Standing::Ahead(Turn::Ready);
 
@@ -36,12 +41,14 @@ fn members(standings: &[(&str, Standing)]) -> Vec<WaveMember> {
         cluster: name.parse().unwrap(),
         machines: None,
         standing: standing.clone(),
+        plan: None,
+        is_replanned: false,
     };
     standings.iter().map(member).collect()
 }
 
 fn turn(wave: &Wave, standings: &[(&str, Standing)], own: &str, minute: i64) -> Option<WaveHold> {
-    wave_turn(wave, &members(standings), &own.parse().unwrap(), time(minute))
+    wave_turn(wave, &members(standings), &WaveConsent::default(), &own.parse().unwrap(), time(minute))
 }
 
 /// The clusters of which nothing is in the way at that minute.

@@ -2,7 +2,12 @@
 //!
 //! Architecture Invariant: nobody begins beyond the budget of its wave. Who is under way and has not been decided about since a process began, or
 //! since the source branch moved, counts as neither done nor failed, and others wait until it has been.
+//!
+//! Architecture Invariant: what somebody says of a wave is said of the plans of its clusters, and of no other ones.
 
+mod approval;
+#[cfg(test)]
+mod approval_tests;
 mod budget;
 mod decision;
 #[cfg(test)]
@@ -14,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::Reason;
 
+pub use approval::{WaveAnswer, WaveAsks, WaveConsent, WaveQuestion, WaveWord, WaveWords, asked_plans, wave_consent};
 pub use budget::{places, tolerated_failures};
 pub use decision::{WaveState, ranked, wave_state, wave_turn};
 pub use standing::{Decision, Standing, Turn, WaveMember};

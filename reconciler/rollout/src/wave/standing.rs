@@ -1,6 +1,6 @@
 //! Where a cluster stands, for the others of its wave.
 
-use domain::ClusterName;
+use domain::{ClusterName, PlanDigest};
 use jiff::Timestamp;
 
 use crate::effect::Effect;
@@ -19,6 +19,11 @@ pub struct WaveMember {
     pub machines: Option<u32>,
     /// Where it stands.
     pub standing: Standing,
+    /// The plan that somebody approves: the newest while something of it is left to do, else the one that was carried out last. None where that
+    /// is not known, or nothing ever was.
+    pub plan: Option<PlanDigest>,
+    /// Whether a rollout of another plan than that is on the way, and may go over to it.
+    pub is_replanned: bool,
 }
 
 /// Where a cluster stands, for the others of its wave.

@@ -1,6 +1,6 @@
 //! Every state that four clusters in three waves can get into, with clusters that break, a controller that forgets and a source branch that moves,
 //! and what has to hold in all of them: never more under way than allowed, no stage after the budget is exceeded, never done with failures, and an
-//! end once nothing breaks any more.
+//! end once nothing breaks any more. Where people approve waves: nothing without their approval, and never stuck once they have approved.
 //!
 //! `STEPGATE_EXPLORE_FAULTS=3` allows more faults on one path.
 
@@ -17,7 +17,7 @@ mod model;
 use std::collections::{HashMap, VecDeque};
 
 use model::{Action, Model, Rules, skip};
-use policy::{First, Share, Wave};
+use policy::{First, Share, Wave, WaveApproval};
 
 /// Waves of these clusters, each with what it says.
 fn rules<const N: usize>(waves: [(&[usize], Wave); N]) -> Rules {
@@ -29,7 +29,11 @@ fn wave(name: &str, concurrency: u32, tolerated: u32) -> Wave {
 }
 
 fn explore(what: &str, rules: &Rules) {
-    let faults = std::env::var("STEPGATE_EXPLORE_FAULTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    explore_with(2, what, rules);
+}
+
+fn explore_with(faults: u8, what: &str, rules: &Rules) {
+    let faults = std::env::var("STEPGATE_EXPLORE_FAULTS").ok().and_then(|text| text.parse().ok()).unwrap_or(faults);
     let start = Model::new(faults);
     let mut numbers = HashMap::from([(start.clone(), 0_usize)]);
     let mut from: Vec<Vec<usize>> = vec![Vec::new()];
@@ -92,4 +96,19 @@ fn canaries_keep_every_promise_in_every_state() {
 fn skips_that_end_keep_every_promise_in_every_state() {
     let without = Wave { skip: vec![skip(1)], ..wave("one", 1, 0) };
     explore("a skip", &rules([(&[0, 1, 2], without), (&[3], wave("two", 1, 0)), (&[], wave("three", 1, 0))]));
+}
+
+#[test]
+fn approvals_before_and_after_keep_every_promise_in_every_state() {
+    let asked = |approval: WaveApproval, wave: Wave| Wave { approval, ..wave };
+    let before = asked(WaveApproval::Before, wave("one", 2, 0));
+    let after = asked(WaveApproval::After, wave("two", 1, 0));
+    explore_with(1, "approvals", &rules([(&[0, 1], before), (&[2], after), (&[3], wave("three", 1, 0))]));
+    let tolerant = asked(WaveApproval::Before, Wave { skip: vec![skip(2)], ..wave("two", 2, 1) });
+    let result = asked(WaveApproval::After, wave("one", 1, 0));
+    explore_with(
+        1,
+        "approvals of the second",
+        &rules([(&[0], result), (&[1, 2, 3], tolerant), (&[], wave("three", 1, 0))]),
+    );
 }

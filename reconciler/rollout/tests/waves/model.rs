@@ -1,9 +1,13 @@
 //! Four clusters in three waves, and a controller that forgets.
 
+use std::collections::BTreeMap;
+
+use domain::PlanDigest;
 use jiff::{SignedDuration, Timestamp};
-use policy::{Lease, Skip, Wave};
+use policy::{ApprovalRules, Lease, Skip, Wave, WaveApproval};
 use rollout::{
-    Binds, Reason, Standing, Turn, WaveHold, WaveMember, WaveState, places, tolerated_failures, wave_state, wave_turn,
+    Binds, Reason, Standing, Turn, WaveAnswer, WaveAsks, WaveConsent, WaveHold, WaveMember, WaveQuestion, WaveState,
+    WaveWord, WaveWords, asked_plans, places, tolerated_failures, wave_consent, wave_state, wave_turn,
 };
 
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -37,6 +41,10 @@ pub struct Cluster {
     pub broken_after: bool,
     /// How many had begun before it.
     pub begun: u8,
+    /// Which plan of it is the newest.
+    pub newest: u8,
+    /// Which one is carried out, or was last.
+    pub carried_out: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,18 +55,23 @@ pub enum Action {
     LeaseEnds,
     Break(usize),
     Crash,
+    /// Somebody approves a wave.
+    Approve(usize),
     SourceMoves,
+    /// The source branch asks for something else of a cluster.
+    Replan(usize),
 }
 
 impl Action {
     pub fn is_fault(self) -> bool {
-        matches!(self, Self::Break(_) | Self::Crash | Self::SourceMoves)
+        matches!(self, Self::Break(_) | Self::Crash | Self::SourceMoves | Self::Replan(_))
     }
 
     pub fn all() -> Vec<Self> {
         let each = |of: fn(usize) -> Self| (0..NAMES.len()).map(of);
         let own = each(Self::Settle).chain(each(Self::Mend)).chain(each(Self::Visit)).chain(each(Self::Break));
-        own.chain([Self::LeaseEnds, Self::Crash, Self::SourceMoves]).collect()
+        let of_people = (0..3).map(Self::Approve).chain(each(Self::Replan));
+        own.chain(of_people).chain([Self::LeaseEnds, Self::Crash, Self::SourceMoves]).collect()
     }
 }
 
@@ -73,6 +86,27 @@ pub struct Model {
     pub clusters: [Cluster; 4],
     pub leases_have_ended: bool,
     pub faults_left: u8,
+    /// What was approved last of each wave: the plan of each cluster that it was about.
+    pub approved: [Option<[Option<u8>; 4]>; 3],
+}
+
+impl Rules {
+    fn ask_people(&self) -> bool {
+        self.waves.iter().any(|(wave, _)| question(wave).is_some())
+    }
+}
+
+/// What somebody is asked of a wave.
+fn question(wave: &Wave) -> Option<WaveQuestion> {
+    match wave.approval {
+        WaveApproval::None => None,
+        WaveApproval::Before => Some(WaveQuestion::Before),
+        WaveApproval::After => Some(WaveQuestion::After),
+    }
+}
+
+fn digest(plan: u8) -> PlanDigest {
+    PlanDigest::of([[plan].as_slice()])
 }
 
 /// When the leases of [`skip`] end.
@@ -95,8 +129,10 @@ impl Model {
             found_broken: false,
             broken_after: false,
             begun: 0,
+            newest: 0,
+            carried_out: 0,
         };
-        Self { clusters: [cluster; 4], leases_have_ended: false, faults_left }
+        Self { clusters: [cluster; 4], leases_have_ended: false, faults_left, approved: [None; 3] }
     }
 
     fn now(&self) -> Timestamp {
@@ -119,7 +155,9 @@ impl Model {
             _ if own.broken_after => failed(),
             _ => Standing::Done { started: Some(started), since: Some(started) },
         };
-        WaveMember { cluster: NAMES[cluster].parse().unwrap(), machines: None, standing }
+        let plan = Some(digest(if own.phase == 3 { own.carried_out } else { own.newest }));
+        let is_replanned = matches!(own.phase, 1 | 2) && own.newest != own.carried_out;
+        WaveMember { cluster: NAMES[cluster].parse().unwrap(), machines: None, standing, plan, is_replanned }
     }
 
     fn members(&self, clusters: &[usize]) -> Vec<WaveMember> {
@@ -127,22 +165,64 @@ impl Model {
     }
 
     pub fn wave_states(&self, rules: &Rules) -> Vec<WaveState> {
-        let waves = rules.waves.iter();
-        waves.map(|(wave, clusters)| wave_state(wave, &self.members(clusters), self.now())).collect()
+        (0..rules.waves.len()).map(|wave| self.wave_state(rules, wave)).collect()
+    }
+
+    fn wave_state(&self, rules: &Rules, place: usize) -> WaveState {
+        let (wave, clusters) = &rules.waves[place];
+        wave_state(wave, &self.members(clusters), &self.consent(rules, place), self.now())
+    }
+
+    /// What is missing for a wave, by what was said of it.
+    fn consent(&self, rules: &Rules, place: usize) -> WaveConsent {
+        let (wave, clusters) = &rules.waves[place];
+        let Some(question) = question(wave) else { return WaveConsent::default() };
+        let mut asks = WaveAsks::default();
+        asks.ask(question, &ApprovalRules::default());
+        let word = |approved: [Option<u8>; 4]| WaveWord {
+            wave: wave.name.clone(),
+            question,
+            answer: WaveAnswer::Approve,
+            by: "ann@x.org".parse().unwrap(),
+            at: Timestamp::UNIX_EPOCH,
+            plans: clusters
+                .iter()
+                .filter_map(|cluster| Some((NAMES[*cluster].parse().unwrap(), digest(approved[*cluster]?))))
+                .collect::<BTreeMap<_, _>>(),
+            authors: Vec::new(),
+        };
+        let words = WaveWords { words: self.approved[place].map(word).into_iter().collect(), problem: None };
+        wave_consent(wave, &asks, &words, &self.members(clusters), self.now())
+    }
+
+    /// What somebody approves who approves a wave now; none where nothing waits for that.
+    fn approvable(&self, rules: &Rules, place: usize) -> Option<[Option<u8>; 4]> {
+        let (wave, clusters) = rules.waves.get(place)?;
+        let question = question(wave)?;
+        if !matches!(self.wave_state(rules, place), WaveState::Unapproved(_)) {
+            return None;
+        }
+        let asked = asked_plans(wave, &self.members(clusters), question, self.now());
+        let mut approved = [None; 4];
+        for cluster in clusters.iter().filter(|cluster| asked.keys().any(|asked| asked.as_str() == NAMES[**cluster])) {
+            let own = &self.clusters[*cluster];
+            approved[*cluster] = Some(if own.phase == 3 { own.carried_out } else { own.newest });
+        }
+        Some(approved)
     }
 
     /// What keeps a cluster from its next stage.
     fn hold(&self, rules: &Rules, cluster: usize) -> Option<WaveHold> {
         let own = rules.waves.iter().position(|(_, clusters)| clusters.contains(&cluster)).unwrap();
-        for (wave, clusters) in &rules.waves[..own] {
-            if wave_state(wave, &self.members(clusters), self.now()) != WaveState::Done {
+        for earlier in 0..own {
+            if self.wave_state(rules, earlier) != WaveState::Done {
                 let reason = Reason::new("an earlier wave is not done");
                 return Some(WaveHold { reason, until: None, binds: Binds::BeforeMachines });
             }
         }
         let (wave, clusters) = &rules.waves[own];
         let name = NAMES[cluster].parse().unwrap();
-        wave_turn(wave, &self.members(clusters), &name, self.now())
+        wave_turn(wave, &self.members(clusters), &self.consent(rules, own), &name, self.now())
     }
 
     fn is_skipped(&self, wave: &Wave, cluster: usize) -> bool {
@@ -168,6 +248,28 @@ impl Model {
         let busy = counted().filter(|other| is_under_way(other) && !self.clusters[*other].found_broken);
         let before = busy.filter(|other| own.phase == 0 || self.clusters[*other].begun < own.begun).count();
         assert!(before < places(wave, clusters.len()), "{self:?}: {cluster} goes on beside {before} others");
+        // What is committed was approved, and so was what any other of the wave is about to go over to.
+        if wave.approval == WaveApproval::Before && (own.phase == 0 || own.newest != own.carried_out) {
+            let approved = self.approved[place].unwrap_or_default();
+            let left =
+                clusters.iter().filter(|other| self.clusters[**other].phase < 3 && !self.is_skipped(wave, **other));
+            for other in left {
+                let newest = self.clusters[*other].newest;
+                assert_eq!(approved[*other], Some(newest), "{self:?}: {cluster} goes on, and {other} is not approved");
+            }
+        }
+        for (before, (wave, clusters)) in rules.waves[..place].iter().enumerate() {
+            let results = clusters.iter().filter(|other| !self.is_skipped(wave, **other));
+            for other in results.filter(|_| wave.approval == WaveApproval::After) {
+                let approved = self.approved[before].unwrap_or_default()[*other];
+                let result = self.clusters[*other].carried_out;
+                assert_eq!(
+                    approved,
+                    Some(result),
+                    "{self:?}: {cluster} begins before the result of {other} is approved"
+                );
+            }
+        }
         let earlier = rules.waves[..place].iter().flat_map(|(wave, all)| all.iter().map(move |other| (wave, *other)));
         for (wave, other) in earlier.filter(|(wave, other)| !self.is_skipped(wave, *other)) {
             let known = &self.clusters[other];
@@ -194,12 +296,14 @@ impl Model {
         own.belief = Belief::GoesOn { fresh: true };
         match (phase, health) {
             (0, Health::Healthy) if !is_bound => {
-                *own = Cluster { phase: 1, health: Health::Rolling, begun, ..*own };
+                *own = Cluster { phase: 1, health: Health::Rolling, begun, carried_out: own.newest, ..*own };
             }
             // Nothing but waves is in its way.
             (0, Health::Healthy) => own.belief = Belief::Ready { fresh: true },
             (1 | 2, Health::Broken) => own.belief = Belief::Held,
-            (1, Health::Healthy) if !is_bound => (own.phase, own.health) = (2, Health::Rolling),
+            (1, Health::Healthy) if !is_bound => {
+                (own.phase, own.health, own.carried_out) = (2, Health::Rolling, own.newest);
+            }
             (2, Health::Healthy) => own.phase = 3,
             (3, health) => own.broken_after = health == Health::Broken,
             _ => {}
@@ -238,7 +342,12 @@ impl Model {
                     };
                 }
             }
-            Action::Settle(_) | Action::Mend(_) | Action::Break(_) => return None,
+            Action::Approve(wave) => next.approved[wave] = Some(self.approvable(rules, wave)?),
+            // Once its machines are at different versions a rollout ends at its own target.
+            Action::Replan(cluster) if self.clusters[cluster].phase < 2 && rules.ask_people() => {
+                next.clusters[cluster].newest += 1;
+            }
+            Action::Settle(_) | Action::Replan(_) | Action::Mend(_) | Action::Break(_) => return None,
         }
         (next != *self).then_some(next)
     }

@@ -3,7 +3,7 @@
 use domain::{ClusterName, CommitId};
 use policy::Wave;
 use rollout::{
-    Binds, Decision, Ledger, LedgerState, Reason, Standing, Turn, WaveHold, WaveMember, WaveState, places,
+    Binds, Decision, Ledger, LedgerState, Reason, Standing, Turn, WaveConsent, WaveHold, WaveMember, WaveState, places,
     tolerated_failures, wave_state, wave_turn,
 };
 
@@ -35,11 +35,13 @@ pub(super) fn hold<'a>(
             cluster: cluster.clone(),
             machines: None,
             standing: standing(simulation, cluster, decided(cluster)),
+            plan: None,
+            is_replanned: false,
         };
         wave.clusters.iter().map(member).collect()
     };
     for before in waves.get(..own).unwrap_or_default() {
-        let state = wave_state(&before.wave, &members(before), simulation.now());
+        let state = wave_state(&before.wave, &members(before), &WaveConsent::default(), simulation.now());
         if state != WaveState::Done {
             let reason = Reason::new(format!("wave {} comes first: it is {}", before.wave.name, state.word()));
             let until = match state {
@@ -50,7 +52,7 @@ pub(super) fn hold<'a>(
         }
     }
     let own = waves.get(own)?;
-    wave_turn(&own.wave, &members(own), name, simulation.now())
+    wave_turn(&own.wave, &members(own), &WaveConsent::default(), name, simulation.now())
 }
 
 fn standing(simulation: &Simulation, name: &ClusterName, decided: Option<&Decided>) -> Standing {

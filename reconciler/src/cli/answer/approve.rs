@@ -1,23 +1,25 @@
-//! `stepgate approve`: merges what is proposed for a cluster into the deploy branch.
+//! `stepgate approve`: merges what is proposed for a cluster into the deploy branch, or approves a wave.
 
 use clap::Args;
 
-use super::arguments::{Answer, AnswerArguments};
+use super::arguments::{Answer, Answered, AnsweredArguments};
+use super::wave;
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::output;
 use crate::reconcile::proposal::{AnswerError, Approval, Consent, answer};
+use crate::reconcile::waves::Said;
 
 /// Arguments of `stepgate approve`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    answer: AnswerArguments,
+    answer: AnsweredArguments,
     /// Tick this box of the check list instead: you have looked at what it says. It approves nothing by itself.
-    #[arg(long, value_name = "NAME", conflicts_with = "overriding")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["overriding", "wave"])]
     tick: Option<String>,
     /// Set the rules for approvals aside, in an emergency. Who did, when, why, and what was missing stays in git.
-    #[arg(long = "override", requires = "reason")]
+    #[arg(long = "override", requires = "reason", conflicts_with = "wave")]
     overriding: bool,
     /// Why they are set aside.
     #[arg(long, value_name = "TEXT", requires = "overriding")]
@@ -26,7 +28,10 @@ pub struct Arguments {
 
 /// Merges it, or says what would be merged.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let Answer { opened, view, by } = arguments.answer.open()?;
+    let Answer { opened, view, by } = match arguments.answer.open()? {
+        Answered::Cluster(answer) => *answer,
+        Answered::Wave(asked) => return wave::run(&asked, Said::Yes),
+    };
     let consent = match (arguments.tick.as_deref(), arguments.reason.as_deref()) {
         (Some(name), _) => Consent::Tick(name),
         (None, Some(reason)) => Consent::Override(reason),

@@ -54,6 +54,63 @@ impl AnswerArguments {
     }
 }
 
+/// The cluster or the wave, and who answers.
+#[derive(Debug, Args)]
+pub struct AnsweredArguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    #[command(flatten)]
+    person: PersonArguments,
+    /// The cluster.
+    #[arg(add = crate::cli::common::names::clusters(), required_unless_present = "wave", conflicts_with = "wave")]
+    cluster: Option<String>,
+    /// The wave, where `approval` of `waves` asks about it as a whole: whether it may begin, or whether the next one may by what has become of
+    /// it. What is said counts for the plans that its clusters have now.
+    #[arg(long, value_name = "NAME", add = crate::cli::common::names::waves())]
+    wave: Option<String>,
+}
+
+/// What is answered.
+pub enum Answered {
+    /// What is asked of a cluster.
+    Cluster(Box<Answer>),
+    /// What is asked of a wave.
+    Wave(Box<WaveAnswer>),
+}
+
+/// A wave of an opened fleet, and who answers; nobody in a dry run.
+pub struct WaveAnswer {
+    /// The fleet.
+    pub opened: Opened,
+    /// The wave's name.
+    pub wave: String,
+    /// The person.
+    pub by: Option<Identity>,
+}
+
+impl AnsweredArguments {
+    /// Opens the fleet and looks at what is answered.
+    ///
+    /// # Errors
+    /// As [`AnswerArguments::open`].
+    pub fn open(&self) -> Result<Answered, CommandError> {
+        let opened = fleet::open(&self.fleet)?;
+        match (&self.cluster, &self.wave) {
+            (_, Some(wave)) => {
+                let by = self.person.identity(opened.planner.repository())?;
+                Ok(Answered::Wave(Box::new(WaveAnswer { opened, wave: wave.clone(), by })))
+            }
+            (cluster, None) => {
+                let cluster = cluster.as_deref().unwrap_or_default();
+                opened.clusters(Some(cluster))?;
+                let by = self.person.identity(opened.planner.repository())?;
+                let view = opened.view(cluster)?;
+                Ok(Answered::Cluster(Box::new(Answer { opened, view, by })))
+            }
+        }
+    }
+}
+
 /// Who answers a proposal, and whether it is meant.
 #[derive(Debug, Args)]
 pub struct PersonArguments {

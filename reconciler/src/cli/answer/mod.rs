@@ -7,3 +7,4 @@ pub(in crate::cli) mod reject;
 pub(in crate::cli) mod resume;
 pub(in crate::cli) mod retry;
 pub(in crate::cli) mod rollback;
+mod wave;

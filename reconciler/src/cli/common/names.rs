@@ -19,6 +19,11 @@ pub fn clusters() -> ArgValueCandidates {
     completing(|reading| reading.fleet.clusters.iter().map(|cluster| cluster.name.clone()).collect())
 }
 
+/// The waves of the fleet.
+pub fn waves() -> ArgValueCandidates {
+    completing(|reading| reading.fleet.policy.waves.iter().map(|wave| wave.name.clone()).collect())
+}
+
 /// The stages of its clusters.
 pub fn stages() -> ArgValueCandidates {
     completing(stages_of)

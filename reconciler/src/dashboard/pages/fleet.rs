@@ -249,7 +249,7 @@ fn turn(query: &FleetQuery, number: usize, pages: usize) -> Markup {
 }
 
 /// A value of a query string.
-fn encoded(value: &str) -> String {
+pub(super) fn encoded(value: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),

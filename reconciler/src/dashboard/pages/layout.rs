@@ -155,7 +155,7 @@ pub(super) fn state(word: &str) -> Markup {
     let sign = match word {
         "done" | "passed" | "committed" => "✓",
         "running" | "under way" => "▶",
-        "waiting" | "pending" | "ahead" | "soaking" => "◷",
+        "waiting" | "pending" | "ahead" | "soaking" | "waits for approval" => "◷",
         "held" | "stopped" | "paused" => "■",
         "blocked" | "done with exceptions" => "▲",
         "failed" => "✕",

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::fleet::encoded;
 use super::layout::{page, short, time, told};
 use crate::dashboard::detail::{AboutReport, ApprovalsReport, ProblemsReport};
 use crate::dashboard::snapshot::Snapshot;
@@ -10,7 +11,12 @@ use crate::report::{CommitReport, HistoryReport};
 /// Who is asked for what.
 pub(in crate::dashboard) fn approvals(snapshot: &Snapshot, approvals: &ApprovalsReport) -> Markup {
     let content = html! {
-        @if approvals.branches.is_empty() { p { "Nobody is asked for anything." } }
+        @if approvals.branches.is_empty() && approvals.waves.is_empty() { p { "Nobody is asked for anything." } }
+        @for wave in &approvals.waves {
+            h2 { a href={ "/?wave=" (encoded(&wave.wave)) } { "Wave " (wave.wave) } }
+            p { (told(&wave.line)) }
+            @if let Some(advice) = &wave.advice { p class="soft" { (told(advice)) } }
+        }
         @for asked in &approvals.branches {
             h2 {
             code { (asked.branch) }

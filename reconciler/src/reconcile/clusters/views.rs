@@ -10,7 +10,6 @@ use overlays::{ClusterSpec, Management};
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError};
 use crate::reconcile::{Controller, Eksa, KnownView, StateKey, ViewKey};
 use planning::eks_way_back;
-use planning::progress::ClusterProgress;
 
 impl Controller {
     /// What git says of a cluster now; none for one that has no plan.
@@ -102,7 +101,7 @@ impl Controller {
             Some(view) => view,
             None => self.planner.view(reading, &cluster.name)?,
         });
-        self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()));
+        self.stands(&view.name, view.progress());
         let way_back = view.directory.ledger().and_then(|ledger| eks_way_back(&view.cluster, ledger, now));
         let until = way_back.and_then(|way_back| way_back.until);
         self.remember(&view.name, |memory| {

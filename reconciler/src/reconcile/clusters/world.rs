@@ -21,7 +21,11 @@ impl Controller {
     ) -> World {
         let others = match self.only {
             Some(_) => Others::default(),
-            None => progress::others(&reading.fleet, &view.cluster, &self.standings(), reading.source_commit(), now),
+            None => {
+                let mut standings = self.standings();
+                standings.hear(&reading.wave_words);
+                progress::others(&reading.fleet, &view.cluster, &standings, reading.source_commit(), now)
+            }
         };
         let memory = self.memory(&view.name);
         let mut mergers = memory.mergers.clone();

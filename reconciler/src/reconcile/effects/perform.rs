@@ -15,7 +15,6 @@ use crate::reconcile::observe::explain::standing;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use cluster::{BackupRequest, Freshness};
 use git::{CommitDraft, CommitOutcome, PushOutcome};
-use planning::progress::ClusterProgress;
 
 /// What is due within this time is done in the same pass.
 const AT_ONCE: SignedDuration = SignedDuration::from_millis(5);
@@ -246,7 +245,7 @@ impl Controller {
                     let stage = ledger.stages.last()?.stage.clone();
                     Some(ClosedStage { stage, took: self.clock.now().duration_since(ledger.stage_since()?) })
                 });
-                self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()).begun(now));
+                self.stands(&view.name, view.progress().begun(now));
                 pass.committed.push(CommittedStage {
                     stage: made.stage,
                     commit,

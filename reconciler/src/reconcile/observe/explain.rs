@@ -209,7 +209,8 @@ impl<'a> Explainer<'a> {
     /// Where the clusters stand that have to come first, or go together with this one: as git tells, and as those that are under way show themselves.
     async fn standings(&self, view: &ClusterView) -> FleetProgress {
         let mut standings = FleetProgress::default();
-        standings.note(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()));
+        standings.hear(&self.reading.wave_words);
+        standings.note(&view.name, view.progress());
         for name in progress::concerning(&self.reading.fleet, &view.cluster) {
             let Ok(cluster) = name.parse::<ClusterName>() else { continue };
             self.standing(name).await.tell(&mut standings, &cluster, self.reading.source_commit());
@@ -221,6 +222,7 @@ impl<'a> Explainer<'a> {
     pub async fn waves(&self) -> Vec<WaveProgress> {
         let (fleet, source) = (&self.reading.fleet, self.reading.source_commit());
         let mut standings = FleetProgress::default();
+        standings.hear(&self.reading.wave_words);
         for cluster in fleet.clusters.iter().filter(|_| !fleet.policy.waves.is_empty()) {
             let Ok(name) = cluster.name.parse::<ClusterName>() else { continue };
             self.standing(&cluster.name).await.tell(&mut standings, &name, source);
@@ -237,7 +239,7 @@ impl<'a> Explainer<'a> {
         let stands = match self.planner.view(self.reading, name) {
             Err(_) => Stands { progress: None, decision: Decision::GoesOn },
             Ok(other) => {
-                let progress = Some(ClusterProgress::of(&other.plan, other.directory.ledger()));
+                let progress = Some(other.progress());
                 Stands { progress, decision: self.decision(&other).await }
             }
         };

@@ -1,6 +1,6 @@
 //! What is read of people: who wrote what is rolled out, who owns it, and whose words count.
 
-mod authors;
+pub(in crate::reconcile) mod authors;
 pub mod facts;
 mod owners;
 pub mod words;

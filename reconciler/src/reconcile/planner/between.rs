@@ -63,7 +63,18 @@ impl Planner {
         let layout = self.layout(&fleet)?;
         let branches = vec![layout.branch.clone()];
         let deployed = Arc::default();
-        Ok(FleetReading { source, deploy: None, lost: None, fleet, layout, moved: None, branches, deployed })
+        let wave_words = Arc::default();
+        Ok(FleetReading {
+            source,
+            deploy: None,
+            lost: None,
+            fleet,
+            layout,
+            moved: None,
+            branches,
+            deployed,
+            wave_words,
+        })
     }
 
     /// What leads a cluster from one commit to another, both read by [`Planner::read_alone`].

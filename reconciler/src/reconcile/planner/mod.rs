@@ -41,6 +41,7 @@ use forge::{Forge, ForgeAccess, ForgeError, Forges};
 use git::{DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Repository, Signing};
 use host::memory::Part;
 use planning::{ClusterDirectory, DeployedLedger};
+use rollout::WaveWords;
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -78,6 +79,8 @@ struct Known {
     deployed: DeployedVersions,
     histories: Histories,
     recorded: Mutex<Remembered<ObjectId, Recorded>>,
+    /// What people have said of waves, by the file that says it.
+    words: Mutex<Remembered<ObjectId, Arc<WaveWords>>>,
     /// When commits were seen for the first time: whoever makes one chooses the time in it.
     seen: Mutex<Remembered<CommitId, Timestamp>>,
 }
@@ -90,7 +93,8 @@ impl Default for Known {
             sources: Mutex::new(Remembered::new(Part::Sources.bytes())),
             deployed: DeployedVersions::default(),
             histories: Histories::default(),
-            recorded: Mutex::new(Remembered::new(Part::Policies.bytes() / 10 * 2)),
+            recorded: Mutex::new(Remembered::new(Part::Policies.bytes() / 10)),
+            words: Mutex::new(Remembered::new(Part::Policies.bytes() / 10)),
             seen: Mutex::new(Remembered::new(Part::Policies.bytes() / 10)),
         }
     }
@@ -163,6 +167,11 @@ impl Planner {
         let fresh = Self::new(copy, self.source_branch.clone(), Arc::clone(&self.sources));
         let Self { known, policies, forges, signing, .. } = fresh;
         Self { known, policies, forges, signing, rehearses: true, ..shared }
+    }
+
+    /// What people have said of waves, as far as it was read.
+    pub(in crate::reconcile) fn known_words(&self) -> &Mutex<Remembered<ObjectId, Arc<WaveWords>>> {
+        &self.known.words
     }
 
     /// When a commit was seen for the first time: now, unless it was before.
@@ -245,7 +254,18 @@ impl Planner {
                     });
                 }
                 let (moved, branches, deployed) = (None, vec![layout.branch.clone()], Arc::default());
-                Ok(FleetReading { source, deploy: None, lost: None, fleet, layout, moved, branches, deployed })
+                let wave_words = Arc::default();
+                Ok(FleetReading {
+                    source,
+                    deploy: None,
+                    lost: None,
+                    fleet,
+                    layout,
+                    moved,
+                    branches,
+                    deployed,
+                    wave_words,
+                })
             }
             other => other,
         }
@@ -318,7 +338,8 @@ impl Planner {
             Some(head) => Some(self.repository.deploy_snapshot(&layout, &head)?),
         };
         let deployed = Arc::new(self.known.deployed.read(deploy.as_ref())?);
-        Ok(FleetReading { source, deploy, lost, fleet, layout, moved, branches, deployed })
+        let wave_words = self.wave_words(&layout, deploy.as_ref())?;
+        Ok(FleetReading { source, deploy, lost, fleet, layout, moved, branches, deployed, wave_words })
     }
 
     /// Where Stepgate writes, which is never over what people write.

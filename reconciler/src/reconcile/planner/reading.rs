@@ -7,7 +7,7 @@ use domain::{ClusterName, CommitId, Problem, Scope};
 use overlays::{ClusterSpec, Fleet, RenderedTree};
 use policy::Deploy;
 use policy::Roster;
-use rollout::{Block, Chain, DeployHead, ForeignChange, LedgerState, Lineage, Plan, approval_scope};
+use rollout::{Block, Chain, DeployHead, ForeignChange, LedgerState, Lineage, Plan, WaveWords, approval_scope};
 
 use super::context::{Context, DeployBranch};
 use crate::reconcile::cache::deployed::Deployed;
@@ -19,7 +19,8 @@ use fetch::Images;
 use git::{DeployLayout, GitError, GitSnapshot, LastSeen};
 use host::memory::{self, bytes_of};
 use planning::ClusterDirectory;
-use planning::policies::{Befores, Change, Field, Pushed, changes, confirmations};
+use planning::policies::{Befores, Change, Field, Pushed, asks_about_wave, changes, confirmations};
+use planning::progress::{ClusterProgress, WaveJudges};
 use planning::stage_tree::StageTree;
 use rollout::FluxReference;
 
@@ -42,6 +43,8 @@ pub struct FleetReading {
     pub(crate) branches: Vec<BranchName>,
     /// The clusters as deployed.
     pub deployed: Arc<Deployed>,
+    /// What people have said of waves.
+    pub wave_words: Arc<WaveWords>,
 }
 
 impl FleetReading {
@@ -210,9 +213,20 @@ impl ClusterView {
         self.plans().flat_map(|plan| &plan.stages).any(|stage| approval_scope(stage).is_some())
     }
 
+    /// Whether people are asked anything about this cluster or about its wave.
+    fn asks_anybody(&self, reading: &FleetReading) -> bool {
+        self.asks_people() || asks_about_wave(&reading.fleet.policy, &self.befores, self.name.as_str())
+    }
+
+    /// What other clusters want to know of it.
+    pub(in crate::reconcile) fn progress(&self) -> ClusterProgress {
+        let judges = WaveJudges::of(self.name.as_str(), &self.befores, &self.roster);
+        ClusterProgress::of(&self.plan, self.directory.ledger()).judged_by(judges)
+    }
+
     /// What was pushed of the policy that nobody who may has confirmed: nothing is written for the cluster before.
     pub fn unconfirmed(&self, reading: &FleetReading) -> Vec<Block> {
-        confirmations(&reading.pushed(), &self.befores, self.name.as_str(), self.asks_people())
+        confirmations(&reading.pushed(), &self.befores, self.name.as_str(), self.asks_anybody(reading))
     }
 
     /// Whether it is not known what is asked of people: something cannot be rendered by this process, or is not confirmed.
@@ -223,7 +237,7 @@ impl ClusterView {
 
     /// What the policy says otherwise than before, and what that means for the cluster.
     pub fn policy_changes(&self, reading: &FleetReading) -> Vec<Change> {
-        changes(&reading.pushed(), &self.befores, self.name.as_str(), self.asks_people())
+        changes(&reading.pushed(), &self.befores, self.name.as_str(), self.asks_anybody(reading))
     }
 
     /// Whether a forge counts who approves, now or before: then a commit's word is nobody's.

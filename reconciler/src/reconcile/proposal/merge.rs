@@ -141,7 +141,7 @@ fn plans(pieces: &[Piece]) -> String {
 }
 
 /// Commits to a branch, unless somebody was faster.
-pub(super) fn write(
+pub(in crate::reconcile) fn write(
     planner: &Planner,
     branch: &BranchName,
     draft: &CommitDraft,

@@ -44,6 +44,7 @@ pub use ask::{Asked, Position};
 pub use below::SaidBelow;
 pub use edited::{Considered, consider};
 pub use landed::people;
+pub(in crate::reconcile) use merge::write;
 pub use mergers::{Mergers, name_mergers};
 pub use pending_approval::{Asking, askings};
 pub use proposal_cache::{OpenOnes, ProposalCache};
