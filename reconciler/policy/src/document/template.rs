@@ -159,7 +159,7 @@ deploy:
 #     deadline: 14d
 #     order: smallest
 #     approval: after
-#     approvers: {groups: {platform: 1}}
+#     approvers: {minimum: 1, groups: {}, author: true}
 #     skip: [{cluster: prod-7, reason: its racks move, until: 2026-12-31, by: storage team}]
 
 # Groups of clusters, by name or pattern, and what they have of their own.

@@ -260,6 +260,8 @@ mod tests {
         );
         let (_, problems) = read(&format!("{forge}waves: [{{clusters: [a], approval: after}}]\n"));
         assert_eq!(problems, [""; 0], "whoever may push");
+        let (_, problems) = read("waves: [{name: w, clusters: [a], approval: before}, {name: w, clusters: [b]}]\n");
+        assert!(problems.iter().any(|it| it.contains("waves.approval: 2 waves are called w")), "{problems:?}");
     }
 
     #[test]
@@ -305,7 +307,6 @@ mod tests {
             ("skip: [{cluster: c, reason: r, until: 2026-03-01, by: o}]", "cluster c does not belong to wave w"),
             ("skip: {cluster: a}", "waves.skip must be a list"),
             ("approval: stage", "waves.approval must be one of none, before, after, not \"stage\""),
-            ("approval: before, name: rest", "waves.approval: 2 waves are called rest"),
             ("approvers: {groups: {nobody: 1}}", "group \"nobody\" is not under groups"),
             ("approvers: {codeOwners: true}", "codeOwners concerns stages, and not a wave"),
             ("windows: []", "windows is not a setting of waves; write `windows` for its clusters"),
