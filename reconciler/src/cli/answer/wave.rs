@@ -1,4 +1,4 @@
-//! Answers about a whole wave: `stepgate approve --wave` and `stepgate reject --wave`.
+//! Answers about a whole wave: `--wave` of `stepgate approve` and `stepgate reject`.
 
 use super::arguments::WaveAnswer;
 use crate::cli::common::error::CommandError;
@@ -32,7 +32,7 @@ fn told(answered: &AnsweredWave, said: Said<'_>) -> String {
         None => format!("{what} would be {done}, as these plans say; `--yes` does it\n"),
     };
     for (cluster, plan) in plans {
-        let command = if commit.is_none() { format!("  (`stepgate plan {cluster}`)") } else { String::new() };
+        let command = if commit.is_none() { format!("  (`stepgate plan --cluster {cluster}`)") } else { String::new() };
         text.push_str(&format!("  {cluster}: {plan}{command}\n"));
     }
     for (cluster, why) in unplanned {

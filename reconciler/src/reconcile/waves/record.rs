@@ -40,8 +40,7 @@ pub(super) fn record_path() -> Result<RepoPath, GitError> {
 /// # Errors
 /// When it cannot be written as text.
 pub(super) fn record_text(words: Vec<WaveWord>) -> Result<Arc<[u8]>, serde_yaml::Error> {
-    let heading =
-        "# Written by `stepgate approve --wave` and `stepgate reject --wave`, each time by whoever says something.\n";
+    let heading = "# Written by whoever says something of a wave, such as by `stepgate approve --wave NAME`.\n";
     let text = serde_yaml::to_string(&Record { format: FORMAT, words })?;
     Ok(format!("{heading}{text}").into_bytes().into())
 }
