@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use stepgate::reconcile::waves::{AnsweredWave, Said, WaveError, answer_wave};
 use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
-use crate::fleet::{Fleet, assert_stage_once, outcome, told};
+use crate::fleet::{Fleet, assert_stage_once, outcome};
 
 const TEAMS: [&str; 2] = ["team-a", "team-b"];
 
