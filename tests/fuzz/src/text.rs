@@ -101,7 +101,7 @@ fn apply(text: &mut Vec<u8>, edit: &Edit) {
         }
         Edit::Repeat(at, length, times) => {
             let at = place(at, text);
-            let part = text[at..(at + length).min(text.len())].repeat(*times);
+            let part = text.get(at..(at + length).min(text.len())).unwrap_or_default().repeat(*times);
             text.splice(at..at, part);
         }
         Edit::Replace(at, byte) => {
@@ -112,7 +112,7 @@ fn apply(text: &mut Vec<u8>, edit: &Edit) {
         }
         Edit::Splice(at, from, length) => {
             let (at, from) = (place(at, text), place(from, text));
-            let part = text[from..(from + length).min(text.len())].to_vec();
+            let part = text.get(from..(from + length).min(text.len())).unwrap_or_default().to_vec();
             text.splice(at..at, part);
         }
     }
