@@ -77,7 +77,7 @@ impl Planner {
             return Ok(words);
         }
         let words = Arc::new(match read_at(deploy)? {
-            Ok(said) => WaveWords { words: self.own_words(layout, deploy, said)?, problem: None },
+            Ok(said) => WaveWords { words: self.own_words(layout, deploy, &said)?, problem: None },
             Err(problem) => WaveWords { words: Vec::new(), problem: Some(problem) },
         });
         let bytes = words.words.iter().map(|word| 256 + 160 * word.plans.len()).sum::<usize>();
@@ -90,7 +90,7 @@ impl Planner {
         &self,
         layout: &DeployLayout,
         deploy: &GitSnapshot,
-        said: Vec<WaveWord>,
+        said: &[WaveWord],
     ) -> Result<Vec<WaveWord>, GitError> {
         let (repository, file) = (self.repository(), record_path()?);
         let (mut commit, mut id) = (deploy.commit().clone(), deploy.tree_id(&file)?);
