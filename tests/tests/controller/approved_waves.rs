@@ -146,7 +146,7 @@ fn a_commit_speaks_for_its_author_alone() {
     let words = fleet.deployed("waves.yaml").unwrap();
     // Somebody else writes the very same, beside what was there before.
     let draft = CommitDraft {
-        parent: Some(before.clone()),
+        parent: Some(before),
         merges: None,
         prefix: None,
         edits: [("waves.yaml".parse().unwrap(), Some(format!("{words}# again\n").into_bytes().into()))].into(),
