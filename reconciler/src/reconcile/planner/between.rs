@@ -61,20 +61,7 @@ impl Planner {
         let source = self.source(self.repository.snapshot_of(commit)?)?;
         let fleet = Arc::clone(&source.fleet);
         let layout = self.layout(&fleet)?;
-        let branches = vec![layout.branch.clone()];
-        let deployed = Arc::default();
-        let wave_words = Arc::default();
-        Ok(FleetReading {
-            source,
-            deploy: None,
-            lost: None,
-            fleet,
-            layout,
-            moved: None,
-            branches,
-            deployed,
-            wave_words,
-        })
+        Ok(FleetReading::undeployed(source, fleet, layout))
     }
 
     /// What leads a cluster from one commit to another, both read by [`Planner::read_alone`].

@@ -253,19 +253,7 @@ impl Planner {
                         Err(_) => problem,
                     });
                 }
-                let (moved, branches, deployed) = (None, vec![layout.branch.clone()], Arc::default());
-                let wave_words = Arc::default();
-                Ok(FleetReading {
-                    source,
-                    deploy: None,
-                    lost: None,
-                    fleet,
-                    layout,
-                    moved,
-                    branches,
-                    deployed,
-                    wave_words,
-                })
+                Ok(FleetReading::undeployed(source, fleet, layout))
             }
             other => other,
         }

@@ -48,6 +48,13 @@ pub struct FleetReading {
 }
 
 impl FleetReading {
+    /// A source commit of which nothing is deployed.
+    pub(super) fn undeployed(source: Arc<SourceReading>, fleet: Arc<Fleet>, layout: DeployLayout) -> Self {
+        let branches = vec![layout.branch.clone()];
+        let (deployed, wave_words) = (Arc::default(), Arc::default());
+        Self { source, deploy: None, lost: None, fleet, layout, moved: None, branches, deployed, wave_words }
+    }
+
     /// The source commit's id.
     pub fn source_commit(&self) -> &CommitId {
         self.source.files.snapshot().commit()
