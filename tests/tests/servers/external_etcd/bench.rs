@@ -167,10 +167,15 @@ impl Bench {
 
     /// The controller's word: whether all its members are well.
     pub async fn status(&self, ready: bool) -> anyhow::Result<()> {
+        let generation = self.api(ETCDADM).get(ETCD).await?.metadata.generation;
+        self.status_of(generation, ready).await
+    }
+
+    /// The same, of the generation that was looked at: what is specified meanwhile was not.
+    async fn status_of(&self, generation: Option<i64>, ready: bool) -> anyhow::Result<()> {
         let owned = self.members.values().filter(|member| member.owned && member.template == self.template);
         let owned: Vec<String> = owned.map(|member| format!("https://{}:2379", member.address)).collect();
         let condition = |status: bool| if status { "True" } else { "False" };
-        let generation = self.api(ETCDADM).get(ETCD).await?.metadata.generation;
         let status = json!({"status": {"observedGeneration": generation, "ready": ready, "creationComplete": true,
             "replicas": owned.len(), "endpoints": owned.join(","),
             "conditions": [{"type": "EtcdMachinesSpecUpToDate", "status": condition(ready)}]}});
@@ -382,11 +387,11 @@ impl Bench {
         let next = next.filter(|_| !is_broken).map(|(name, _)| name.clone());
         if let Some(name) = next {
             self.disown(&name).await?;
-            self.status(false).await?;
+            self.status_of(etcd.metadata.generation, false).await?;
             self.join(self.template != BROKEN).await?;
             return Ok(());
         }
-        self.status(!is_broken).await?;
+        self.status_of(etcd.metadata.generation, !is_broken).await?;
         if !is_broken && etcd.annotations().contains_key(UPGRADING) {
             let done = json!({"metadata": {"annotations": {UPGRADING: null}}});
             self.api(ETCDADM).patch(ETCD, &PatchParams::default(), &Patch::Merge(&done)).await?;
