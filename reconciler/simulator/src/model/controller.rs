@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use domain::{ClusterName, CommitId};
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Decision, Effect, EtcdAct, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
+use policy::ControlPlaneGate;
+use rollout::{
+    Decision, Effect, EtcdAct, GateHistory, LedgerState, Prerequisite, StageCommit, World, plan, record, step,
+};
 
 use super::{
     ModelCluster, defect::Defect, invariant, simulation::Simulation, violation::Violation, waves, waves::Decided,
@@ -103,7 +106,7 @@ impl Controller {
         let now = self.memories.get(&cluster)?.wakes_at.max(simulation.now());
         simulation.advance(now);
         let known = |name: &ClusterName| self.memories.get(name).and_then(|memory| memory.decided.as_ref());
-        let wave = waves::hold(simulation, &cluster, known);
+        let wave = waves::hold(simulation, &cluster, self.defect, known);
         let memory = self.memories.get_mut(&cluster)?;
         let due = memory.read.filter(|(at, _)| *at <= now);
         let observation = due.and_then(|(_, fresh)| {
@@ -123,7 +126,7 @@ impl Controller {
         world.wave = wave;
         let mut effects = step(world, now);
         if let Some(defect) = self.defect {
-            defect.distort_effects(&mut effects, now);
+            defect.distort_effects(&mut effects, simulation.earlier_source(), now);
         }
         let decision = Decision::of(world, &effects, &[]);
         let decided = simulation.source().map(|source| source.id.clone()).zip(decision);
@@ -140,16 +143,19 @@ impl Controller {
     fn check(&self, simulation: &mut Simulation, cluster: &ClusterName, effects: &[Effect]) {
         let mut violations = invariant::check_reasons(cluster, effects);
         for effect in effects {
+            if let Effect::Close(commit) = effect
+                && commit.ledger.state == LedgerState::Done
+            {
+                let unfinished = unfinished(simulation, cluster, ControlPlaneGate::Whole);
+                violations.extend(invariant::check_closing(cluster, &unfinished));
+            }
             if let Effect::Commit(commit) | Effect::Revert(commit) = effect {
-                let now = simulation.now();
                 let gate = simulation.cluster(cluster).map(ModelCluster::control_plane_gate).unwrap_or_default();
-                let unfinished = simulation.simulated(cluster).map(|simulated| {
-                    simulated.advance(now);
-                    simulated.unfinished_for(gate)
-                });
-                violations.extend(invariant::check_commit(simulation, commit, &unfinished.unwrap_or_default()));
+                let unfinished = unfinished(simulation, cluster, gate);
+                violations.extend(invariant::check_commit(simulation, commit, &unfinished));
                 if matches!(effect, Effect::Commit(_)) {
                     violations.extend(waves::check_commit(simulation, cluster));
+                    violations.extend(check_turn(simulation, commit));
                 }
             }
         }
@@ -175,6 +181,9 @@ impl Controller {
             if crash == Some(Crash::Before) {
                 self.start_again(simulation);
                 return;
+            }
+            if self.defect.is_some_and(|defect| defect.drops(effect)) {
+                continue;
             }
             let soonest = simulation.now() + SOON;
             match effect {
@@ -335,6 +344,26 @@ impl Memory {
         remembered.world.approvals = simulation.approvals(name).to_vec();
         Some(&mut self.world.insert(remembered).world)
     }
+}
+
+/// What the deploy branch says of a cluster and the cluster is not, as it is now.
+fn unfinished(simulation: &mut Simulation, cluster: &ClusterName, gate: ControlPlaneGate) -> Vec<String> {
+    let now = simulation.now();
+    let simulated = simulation.simulated(cluster).map(|simulated| {
+        simulated.advance(now);
+        simulated.unfinished_for(gate)
+    });
+    simulated.unwrap_or_default()
+}
+
+/// I13: a cluster begins when those that come first are done.
+fn check_turn(simulation: &Simulation, commit: &StageCommit) -> Option<Violation> {
+    let begins = commit.ledger.stages.len() == 1;
+    let after = simulation.cluster(&commit.cluster).filter(|_| begins).map(|cluster| cluster.after.as_slice());
+    let unmet =
+        after.unwrap_or_default().iter().map(|other| prerequisite(simulation, other)).find(|known| !known.met)?;
+    let message = format!("{} begins before {}, which is not done: {}", commit.cluster, unmet.cluster, unmet.state);
+    Some(Violation::new("I13", message))
 }
 
 /// Another cluster has come first when it is at its target and its ledger is closed.

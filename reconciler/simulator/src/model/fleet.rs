@@ -195,6 +195,11 @@ impl ModelCluster {
         }
     }
 
+    /// How long any gate of it has to hold: those before the first commit have the usual soak, whatever its policy says.
+    pub(super) fn shortest_soak(&self) -> Duration {
+        self.policy.soak.min(StagePolicy::default().soak)
+    }
+
     /// What the gate of a stage expects once these parts are deployed.
     #[must_use]
     pub fn expectations(&self, stage: &StageName, parts: &Parts) -> Vec<Expectation> {

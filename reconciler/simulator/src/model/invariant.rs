@@ -12,12 +12,16 @@
 //! - in-place: what `cluster/upgrades` holds after every event: no node twice, none beside another, no machine replaced.
 //! - I11: each target makes a machine of external etcd, and of the control plane behind it, anew once.
 //! - I12: no stage is committed beside more of its wave than may be under way, after more have failed than may, or before an earlier wave is done.
+//! - I13: a cluster begins when those that come first are done.
 //! - I10: no secret bytes leave. It has no place here: the model holds no secret.
+
+use std::time::Duration;
 
 use domain::ClusterName;
 use policy::Approval;
 use rollout::{ApprovalScope, ApprovalState, Effect, LedgerState, StageCommit, StageRecord, StageRecordKind};
 
+use super::fleet::ModelCluster;
 use super::simulation::Simulation;
 use super::violation::Violation;
 
@@ -95,6 +99,14 @@ pub(super) fn check_commit(simulation: &Simulation, commit: &StageCommit, unfini
             if evidence.observed_at > simulation.now() {
                 violated("I3", format!("the evidence is of {}, which is to come", evidence.observed_at));
             }
+            let soak = simulation.cluster(&commit.cluster).map_or(Duration::ZERO, ModelCluster::shortest_soak);
+            let held = Duration::try_from(evidence.observed_at.duration_since(evidence.held_since)).unwrap_or_default();
+            if held < soak || evidence.reads < 2 {
+                violated(
+                    "I3",
+                    format!("the gate held for {held:?} in {} readings; {soak:?} are asked for", evidence.reads),
+                );
+            }
             // A rollout that repairs another finds later stages half-way, and gets to them last.
             let repair = records.first().is_some_and(|first| !first.reasons.is_empty());
             let later = simulation
@@ -124,6 +136,12 @@ pub(super) fn check_commit(simulation: &Simulation, commit: &StageCommit, unfini
         check_approval(simulation, commit, record, &mut violated);
     }
     violations
+}
+
+/// A rollout is closed when everything that it committed is rolled out.
+pub(super) fn check_closing(cluster: &ClusterName, unfinished: &[String]) -> Option<Violation> {
+    let message = format!("{cluster}: closed while this was not rolled out: {}", unfinished.join(", "));
+    (!unfinished.is_empty()).then(|| Violation::new("gate", message))
 }
 
 /// I1: one commit for each stage and attempt, in the order of the stages.

@@ -156,6 +156,11 @@ impl Simulation {
         self.sources.iter().find(|source| source.id == *id)
     }
 
+    /// The source commit before the newest one, where there is one.
+    pub(super) fn earlier_source(&self) -> Option<&CommitId> {
+        self.sources.iter().rev().nth(1).map(|source| &source.id)
+    }
+
     /// What was asked of people about a cluster, and what they answered.
     #[must_use]
     pub fn approvals(&self, name: &ClusterName) -> &[ApprovalRecord] {

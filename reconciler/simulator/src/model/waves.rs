@@ -7,6 +7,7 @@ use rollout::{
     tolerated_failures, wave_state, wave_turn,
 };
 
+use super::defect::Defect;
 use super::simulation::Simulation;
 use super::violation::Violation;
 
@@ -26,10 +27,14 @@ pub(super) type Decided = (CommitId, Decision);
 pub(super) fn hold<'a>(
     simulation: &Simulation,
     name: &ClusterName,
+    defect: Option<Defect>,
     decided: impl Fn(&ClusterName) -> Option<&'a Decided>,
 ) -> Option<WaveHold> {
-    let waves = simulation.waves();
-    let own = waves.iter().position(|wave| wave.clusters.contains(name))?;
+    let place = |waves: &[ModelWave]| waves.iter().position(|wave| wave.clusters.contains(name));
+    let distorted =
+        defect.and_then(|defect| Some(defect.distort_waves(simulation.waves(), place(simulation.waves())?)));
+    let waves = distorted.as_deref().unwrap_or_else(|| simulation.waves());
+    let own = place(waves)?;
     let members = |wave: &ModelWave| -> Vec<WaveMember> {
         let member = |cluster: &ClusterName| WaveMember {
             cluster: cluster.clone(),

@@ -7,12 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 use policy::StagePolicy;
 use rollout::{ClusterRole, StageName};
 
-use super::{
+use super::super::{
     branch::Parts,
     fleet::{ModelCluster, kubernetes},
-    scenario::Scenario,
     simulation::{Happening, Simulation},
 };
+use super::Scenario;
 use crate::{
     cluster::UpgradeFault,
     fault::{Fault, Injection, Trigger},

@@ -1,11 +1,19 @@
 //! Scenarios that follow from a seed: a fleet, a new target, faults, and people who change their minds.
 
+mod in_place;
+mod tanzu;
+mod waves;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use domain::ClusterName;
 use jiff::{SignedDuration, Timestamp};
 use policy::{Approval, ControlPlaneGate, OnFailure, StagePolicy};
 use rollout::{ApprovalState, ClusterRole, StageName};
+
+pub use in_place::in_place_scenario;
+pub use tanzu::tanzu_scenario;
+pub use waves::wave_scenario;
 
 use super::{
     branch::Parts,

@@ -6,12 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use policy::StagePolicy;
 use rollout::{ClusterRole, StageName};
 
-use super::{
+use super::super::{
     branch::Parts,
     fleet::{ModelCluster, kubernetes},
-    scenario::Scenario,
     simulation::{Happening, Simulation},
 };
+use super::Scenario;
 use crate::{
     fault::{Fault, Injection, Trigger},
     random::Random,
