@@ -8,6 +8,7 @@ use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use crate::fleet::{Fleet, is_done, name};
 use crate::measure::{Sample, whole_process};
+use crate::memory::{Resident, forget_peak, memory};
 use crate::report::{Report, median};
 use crate::{Environment, corpus};
 
@@ -50,7 +51,7 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
         }
         changed.push(sample);
         committed.push(until_committed(&fleet, &controller, &pass, &name(number))?);
-        finish(&fleet, &controller)?;
+        fleet.settle(&controller)?;
     }
     let both: Vec<Sample> = changed
         .iter()
@@ -123,17 +124,6 @@ fn until_committed(
     bail!("{cluster} does not come to a commit")
 }
 
-fn finish(fleet: &Fleet, controller: &Controller) -> anyhow::Result<()> {
-    for _ in 0..1_000 {
-        let pass = Fleet::pass(controller)?;
-        if is_done(&pass) {
-            return Ok(());
-        }
-        fleet.go_on(controller, &pass)?;
-    }
-    bail!("the fleet does not come to an end")
-}
-
 /// What is remembered gives the plans that are made from nothing.
 fn compare(report: &mut Report, fleet: &Fleet, controller: &Controller, what: &str) -> anyhow::Result<()> {
     let (remembering, fresh) = (controller.planner(), fleet.planner()?);
@@ -146,27 +136,4 @@ fn compare(report: &mut Report, fleet: &Fleet, controller: &Controller, what: &s
     }
     report.compare(format!("{what}: plans and tree digests with and without what is remembered"), equal);
     Ok(())
-}
-
-/// Memory of this process.
-#[derive(Clone, Copy)]
-enum Resident {
-    Now,
-    Peak,
-}
-
-/// Resident memory of this process, in KiB.
-fn memory(resident: Resident) -> anyhow::Result<u64> {
-    let key = match resident {
-        Resident::Now => "VmRSS",
-        Resident::Peak => "VmHWM",
-    };
-    let text = fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
-    let line = text.lines().find(|line| line.starts_with(key)).context(key)?;
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).context(key)
-}
-
-/// The peak is from now on.
-fn forget_peak() -> anyhow::Result<()> {
-    fs::write("/proc/self/clear_refs", "5").context("write /proc/self/clear_refs")
 }

@@ -133,6 +133,18 @@ impl Fleet {
         Ok(block_on(controller.pass())?)
     }
 
+    /// Passes until every cluster is done.
+    pub fn settle(&self, controller: &Controller) -> anyhow::Result<()> {
+        for _ in 0..1_000 {
+            let pass = Self::pass(controller)?;
+            if is_done(&pass) {
+                return Ok(());
+            }
+            self.go_on(controller, &pass)?;
+        }
+        bail!("the fleet does not come to an end")
+    }
+
     /// Tells the clusters of what was pushed, and lets time pass until one is to be looked at again.
     pub fn go_on(&self, controller: &Controller, pass: &ReconcileReport) -> anyhow::Result<()> {
         self.simulated.follow(&self.repository, &controller.planner().read()?, self.clock.now())?;

@@ -11,6 +11,7 @@ mod end_to_end;
 mod fleet;
 mod manifests;
 mod measure;
+mod memory;
 mod next_commit;
 mod no_op;
 mod render;
@@ -19,6 +20,7 @@ mod render_loop;
 mod render_published;
 mod render_scale;
 mod report;
+mod scale;
 mod stage_commit;
 mod watched;
 
@@ -61,6 +63,7 @@ const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("P9", next_commit::run),
     ("P10", watched::run),
     ("P11", before::run),
+    ("P12", scale::run),
 ];
 
 fn main() -> ExitCode {
@@ -83,6 +86,7 @@ fn try_main() -> anyhow::Result<bool> {
             render::ONE_VERB => Some(render::one),
             next_commit::PROGRAM_VERB => Some(next_commit::program),
             before::PROGRAM_VERB => Some(before::program),
+            scale::SIZE_VERB => Some(scale::size),
             watched::WATCH_VERB => Some(watched::watch),
             watched::STORE_VERB => Some(watched::store),
             _ => None,
