@@ -1,8 +1,9 @@
 //! Crashes and faults: whatever happens, a rollout ends at the same tree, commits no stage twice or early, and never waits
 //! without a reason.
 //!
-//! `STEPGATE_SEEDS` says how many plans are tried (1,000 by default), `STEPGATE_SEED` tries one seed alone. A failing seed
-//! is printed, and replays with `STEPGATE_SEED`.
+//! `STEPGATE_SEEDS` says how many plans are tried (10,000 with faults and people, 1,000 elsewhere), `STEPGATE_SEED` tries one
+//! seed alone. A failing seed is printed as the smallest story that fails, and replays with `STEPGATE_SEED` or from
+//! `fixtures/simulation`.
 
 #[cfg(test)]
 mod harness {
@@ -16,7 +17,7 @@ mod harness {
     use policy::ControlPlaneGate;
     use rollout::{Effect, StageName};
     use simulator::model::{
-        Controller, Crash, Scenario, Simulation, in_place_scenario, play, scenario, tanzu_scenario,
+        Controller, Crash, Scenario, Simulation, Story, in_place_scenario, play, scenario, tanzu_scenario,
     };
 
     #[expect(clippy::disallowed_methods, reason = "how many plans to try is the caller's choice")]
@@ -24,14 +25,16 @@ mod harness {
         std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")))
     }
 
-    /// How many plans to try.
-    fn plans() -> u64 {
-        setting("STEPGATE_SEEDS").unwrap_or(1_000)
+    const USUAL: u64 = 1_000;
+
+    /// How many plans to try, where there are so many by default.
+    fn plans(usual: u64) -> u64 {
+        setting("STEPGATE_SEEDS").unwrap_or(usual)
     }
 
     /// The seeds to try: one, or as many as there are plans.
-    fn seeds() -> Vec<u64> {
-        setting("STEPGATE_SEED").map_or_else(|| (0..plans()).collect(), |seed| vec![seed])
+    fn seeds(usual: u64) -> Vec<u64> {
+        setting("STEPGATE_SEED").map_or_else(|| (0..plans(usual)).collect(), |seed| vec![seed])
     }
 
     #[expect(clippy::disallowed_methods, reason = "figures are printed, nothing is decided by them")]
@@ -57,6 +60,34 @@ mod harness {
         let last = controller.run(simulation, scenario.deadline);
         simulation.check_end();
         check(simulation, &last, scenario, context);
+    }
+
+    /// Plays a story. One that ends badly is made as small as it can be, and told so that it can be kept in `fixtures/simulation`.
+    fn tell(story: &Story) {
+        let ends_badly =
+            |scenario: &Scenario| !play(scenario, story.seed, Controller::start).simulation.violations().is_empty();
+        let scenario = story.scenario();
+        let mut played = play(&scenario, story.seed, Controller::start);
+        let context = if played.simulation.violations().is_empty() {
+            format!("STEPGATE_SEED={}", story.seed)
+        } else {
+            format!("STEPGATE_SEED={}, or as a story:\n{}", story.seed, story.clone().shrink(ends_badly))
+        };
+        check(&played.simulation, &played.last, &scenario, &context);
+        stand_still(&mut played.simulation, &mut played.controller, &context);
+    }
+
+    /// What once ended badly, or shows by what a planted bug is found.
+    #[test]
+    fn stories_that_are_kept_end_well() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/simulation");
+        let mut told = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            tell(&text.parse().unwrap());
+            told += 1;
+        }
+        assert!(told > 0, "{folder} is empty");
     }
 
     /// Half an hour more, in which nothing may be written.
@@ -97,8 +128,8 @@ mod harness {
         let started = clock();
         let mut tried = 0;
         let mut scenarios = 0;
-        for seed in seeds() {
-            if tried >= plans() {
+        for seed in seeds(USUAL) {
+            if tried >= plans(USUAL) {
                 break;
             }
             scenarios += 1;
@@ -161,13 +192,9 @@ mod harness {
     #[test]
     fn rollouts_end_well_whatever_happens() {
         let started = clock();
-        let seeds = seeds();
+        let seeds = seeds(10 * USUAL);
         for seed in &seeds {
-            let scenario = scenario(*seed, false);
-            let mut played = play(&scenario, *seed, Controller::start);
-            let context = format!("STEPGATE_SEED={seed}");
-            check(&played.simulation, &played.last, &scenario, &context);
-            stand_still(&mut played.simulation, &mut played.controller, &context);
+            tell(&Story::of_seed(*seed));
         }
         let each = started.elapsed() / u32::try_from(seeds.len()).unwrap();
         println!("{} simulations in {:?}, {each:?} each", seeds.len(), started.elapsed());
@@ -178,7 +205,7 @@ mod harness {
     fn machines_that_stay_end_upgraded_whatever_happens() {
         let started = clock();
         let seeds: Vec<u64> =
-            seeds().into_iter().filter(|seed| seed % 4 == 0 || setting("STEPGATE_SEED").is_some()).collect();
+            seeds(USUAL).into_iter().filter(|seed| seed % 4 == 0 || setting("STEPGATE_SEED").is_some()).collect();
         for seed in &seeds {
             let scenario = in_place_scenario(*seed);
             let mut played = play(&scenario, *seed, Controller::start);
@@ -194,7 +221,7 @@ mod harness {
     #[test]
     fn rendered_clusters_of_tanzu_end_well_whatever_happens() {
         let started = clock();
-        let seeds = seeds();
+        let seeds = seeds(USUAL);
         let mut stages: BTreeSet<String> = BTreeSet::new();
         for seed in &seeds {
             let scenario = tanzu_scenario(*seed, false);

@@ -3,7 +3,9 @@
 
 #[cfg(test)]
 mod planted {
-    use simulator::model::{Controller, Defect, Played, Scenario, play, scenario, tanzu_scenario, wave_scenario};
+    use simulator::model::{
+        Controller, Defect, Played, Scenario, Story, play, scenario, tanzu_scenario, wave_scenario,
+    };
 
     /// In which scenarios a defect shows soonest.
     #[derive(Debug, Clone, Copy)]
@@ -99,6 +101,14 @@ mod planted {
         std::env::var("STEPGATE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
     }
 
+    /// The smallest scenario in which the bug shows, for a person who reads of it.
+    fn story(defect: Defect, seed: u64, expected: &[&str]) -> Story {
+        Story::of_seed(seed).shrink(|scenario| {
+            let played = play(scenario, seed, |simulation| Controller::start_with(simulation, defect));
+            played.simulation.violations().iter().any(|known| expected.contains(&known.invariant))
+        })
+    }
+
     /// The first violation by which a defect is found, told with its seed.
     fn found(defect: Defect, place: Where, expected: &[&str]) -> Option<String> {
         let seeds = if matches!(place, Where::Waves) { 1 } else { limit() };
@@ -107,7 +117,10 @@ mod planted {
             let mut violations = played.simulation.violations().iter();
             let violation =
                 violations.find(|known| expected.contains(&known.invariant) && known.message.contains(named(defect)));
-            violation.map(|violation| format!("seed {seed}: {violation}"))
+            let told = violation.map(|violation| format!("seed {seed}: {violation}"));
+            let in_trouble = told.is_some() && matches!(place, Where::Trouble);
+            in_trouble.then(|| println!("{defect:?}:\n{}", story(defect, seed, expected)));
+            told
         })
     }
 

@@ -4,11 +4,12 @@
 
 use jiff::Timestamp;
 
-use crate::effect::{ClusterAct, Effect};
+use crate::effect::{ClusterAct, Effect, EtcdAct};
 use crate::expectation::Expectation;
 use crate::gate::{attempts, secrets};
 use crate::world::World;
 
+use super::etcd;
 use super::gates::{self, OwnedGate};
 use super::order::relied_on;
 
@@ -17,7 +18,15 @@ pub(super) fn with_care(world: &World, mut effects: Vec<Effect>, now: Timestamp)
     if let Some(act) = act(world, now) {
         effects.insert(0, Effect::Cluster(act));
     }
+    if let Some(act) = etcd_left_standing(world, &effects, now) {
+        effects.insert(0, Effect::Etcd(act));
+    }
     effects
+}
+
+fn etcd_left_standing(world: &World, effects: &[Effect], now: Timestamp) -> Option<EtcdAct> {
+    let observation = relied_on(world).filter(|read| world.paused.is_none() && read.hold().is_none())?;
+    etcd::left_standing(world, observation, effects, now)
 }
 
 fn act(world: &World, now: Timestamp) -> Option<ClusterAct> {

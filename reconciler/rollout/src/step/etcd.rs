@@ -16,7 +16,7 @@ use crate::world::World;
 use domain::ClusterName;
 use jiff::Timestamp;
 
-use super::gates::OwnedGate;
+use super::gates::{self, OwnedGate};
 
 fn expected(expectations: &[Expectation]) -> Option<&EtcdExpectation> {
     expectations.iter().find_map(|expectation| match expectation {
@@ -132,6 +132,27 @@ pub(super) fn goes_on(
     let (namespace, name) = (etcd.namespace.clone(), etcd.name.clone());
     let resume = EtcdAct::Resume { cluster: cluster.clone(), namespace, name };
     (is_written && gate.as_gate().is_applied(observation, now)).then_some(Effect::Etcd(resume))
+}
+
+/// The same where a repair has taken over while the first member was being taken back: nothing is reverted on that way, and
+/// no gate asks for the stage any more for which etcd's controller was paused.
+pub(super) fn left_standing(
+    world: &World,
+    observation: &Observation,
+    effects: &[Effect],
+    now: Timestamp,
+) -> Option<EtcdAct> {
+    let record = world.ledger.as_deref()?.stages.last()?;
+    let is_at_work = effects.iter().any(|effect| matches!(effect, Effect::Etcd(_) | Effect::Revert(_)));
+    if is_at_work || record.stage.name == StageName::Etcd {
+        return None;
+    }
+    let stage = world.plan.stages.iter().find(|stage| stage.stage.name == StageName::Etcd)?;
+    let etcd = found(expected(&stage.deployed_expectations)?, observation).filter(|etcd| etcd.paused_by_us)?;
+    let gate = gates::newest(world, stage)?;
+    let (namespace, name) = (etcd.namespace.clone(), etcd.name.clone());
+    let resume = EtcdAct::Resume { cluster: world.plan.cluster.clone(), namespace, name };
+    gate.as_gate().is_applied(observation, now).then_some(resume)
 }
 
 #[cfg(test)]
@@ -264,6 +285,25 @@ mod tests {
         let said = format!("{:?}", (0..4).map(|_| bench.turn()).last());
         assert!(said.contains("was committed once and reverted"), "{said}");
         assert_eq!(bench.laboratory.log(), ["commit etcd 2", "revert etcd 1"]);
+    }
+
+    #[test]
+    fn a_repair_that_takes_over_meanwhile_lets_etcd_go_on() {
+        let mut bench = Bench::new();
+        bench.laboratory = RolloutHarness::new(&[("eks-a", 1, 1), ("etcd", 1, 2)]);
+        bench.laboratory.policy.on_failure = OnFailure::Revert;
+        bench.until("commit etcd 2");
+        bench.first_member();
+        while !bench.turn().iter().any(|effect| matches!(effect, Effect::Etcd(EtcdAct::TakeBack { .. }))) {}
+        assert!(bench.etcd.paused);
+        bench.laboratory.push(&[("eks-a", 2)]);
+        bench.until("commit eks-a 2");
+        for _ in 0..3 {
+            bench.turn();
+        }
+        assert!(!bench.etcd.paused, "nobody would let it go on any more");
+        (bench.etcd.ready, bench.etcd.ready_replicas) = (Some(true), Some(3));
+        bench.until("close");
     }
 
     #[test]

@@ -200,6 +200,13 @@ fn of_another(world: &World, plan: &Plan, stage: &StagePlan) -> OwnedGate {
     gate
 }
 
+/// What is deployed of a stage now, whichever rollout brought it: bound to the newest commit of the cluster.
+pub(crate) fn newest(world: &World, stage: &StagePlan) -> Option<OwnedGate> {
+    let landed = world.deploy.newest(|trailer| trailer.cluster == world.plan.cluster)?;
+    let gate = OwnedGate::of(world, &world.plan, stage, Some(bound(&world.deploy, landed)));
+    Some(OwnedGate { expectations: stage.deployed_expectations.clone(), ..gate })
+}
+
 /// The gate before the first commit: bound to no commit, since none is its own.
 pub(crate) fn before_start(world: &World, plan: &Plan, name: &StageName) -> Option<OwnedGate> {
     let stage = plan.stages.iter().find(|stage| &stage.stage.name == name)?;

@@ -157,9 +157,21 @@ impl State {
                 let gone: Vec<u64> =
                     self.machines.iter().filter(|known| delete.contains(&known.name)).map(|known| known.id).collect();
                 for id in gone {
+                    self.is_taken_back(id);
                     self.delete_machine(id);
                 }
             }
+        }
+    }
+
+    /// A machine that is taken back may be made once more for the same target.
+    fn is_taken_back(&mut self, id: u64) {
+        let Some(machine) = self.machines.iter().find(|machine| machine.id == id && !machine.deleting) else { return };
+        let is_it = |(owner, version, template): &(Owner, String, String)| {
+            *owner == machine.owner && machine.is(version, template)
+        };
+        if let Some(place) = self.made.iter().position(is_it) {
+            self.made.remove(place);
         }
     }
 

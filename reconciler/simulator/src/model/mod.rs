@@ -20,7 +20,7 @@ pub use controller::{Controller, Crash, Turn};
 pub use defect::Defect;
 pub use fleet::{ModelCluster, SourceCommit};
 pub use play::{Played, play};
-pub use scenario::{Scenario, in_place_scenario, scenario, tanzu_scenario, wave_scenario};
+pub use scenario::{InvalidStory, Scenario, Story, in_place_scenario, scenario, tanzu_scenario, wave_scenario};
 pub use simulation::{Happening, Simulation};
 pub use violation::Violation;
 pub use waves::ModelWave;

@@ -36,7 +36,7 @@ pub fn play(scenario: &Scenario, seed: u64, start: impl Fn(&Simulation) -> Contr
     let mut controller = start(&simulation);
     let mut second = random.chance(1, 3).then(|| start(&simulation));
     let end = simulation.now() + DISTURBED;
-    while simulation.now() < end && simulation.violations().is_empty() {
+    while scenario.disturbed && simulation.now() < end && simulation.violations().is_empty() {
         if let Some(second) = second.as_mut().filter(|_| random.chance(1, 2)) {
             std::mem::swap(second, &mut controller);
         }

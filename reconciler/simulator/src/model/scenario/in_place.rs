@@ -71,7 +71,7 @@ pub fn in_place_scenario(seed: u64) -> Scenario {
     for after in REPAIRED {
         simulation.expect(start + after, Happening::Heal);
     }
-    Scenario { simulation, deadline: start + DEADLINE, summary }
+    Scenario { simulation, deadline: start + DEADLINE, summary, troubles: 0, disturbed: true }
 }
 
 fn cluster(random: &mut Random) -> ModelCluster {

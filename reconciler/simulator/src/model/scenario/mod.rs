@@ -1,10 +1,15 @@
 //! Scenarios that follow from a seed: a fleet, a new target, faults, and people who change their minds.
 
 mod in_place;
+mod story;
 mod tanzu;
 mod waves;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use domain::ClusterName;
 use jiff::{SignedDuration, Timestamp};
@@ -12,6 +17,7 @@ use policy::{Approval, ControlPlaneGate, OnFailure, StagePolicy};
 use rollout::{ApprovalState, ClusterRole, StageName};
 
 pub use in_place::in_place_scenario;
+pub use story::{InvalidStory, Story};
 pub use tanzu::tanzu_scenario;
 pub use waves::wave_scenario;
 
@@ -40,11 +46,20 @@ pub struct Scenario {
     pub deadline: Timestamp,
     /// What goes wrong, for a person who reads a failing seed.
     pub summary: Vec<String>,
+    /// How many things go wrong, each of which can be left out by its number (see [`Story`]).
+    pub troubles: usize,
+    /// Whether processes die and two of them work at once for a while.
+    pub disturbed: bool,
 }
 
 /// The scenario of a seed, with faults and people, or a calm one without either.
 #[must_use]
 pub fn scenario(seed: u64, calm: bool) -> Scenario {
+    scenario_without(seed, calm, &BTreeSet::new())
+}
+
+/// The same without some of its troubles: everything else is as the seed has it.
+pub(super) fn scenario_without(seed: u64, calm: bool, without: &BTreeSet<usize>) -> Scenario {
     let mut random = Random::new(seed);
     let start = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * 365 * 56);
     let fleet = fleet(&mut random);
@@ -67,43 +82,86 @@ pub fn scenario(seed: u64, calm: bool) -> Scenario {
             at += every;
         }
     }
+    let mut troubles = Vec::new();
     if !calm {
+        troubles = self::troubles(&fleet, &target, &mut random, start);
         let mut wanted = target;
-        trouble(&mut simulation, &fleet, &mut random, start, &mut wanted, &mut summary);
+        for (_, trouble) in troubles.iter().enumerate().filter(|(number, _)| !without.contains(number)) {
+            summary.push(trouble.to_string());
+            trouble.begin(&mut simulation, &mut wanted);
+        }
+        put_right(&mut simulation, &fleet, start, &wanted);
     }
-    Scenario { simulation, deadline: start + DEADLINE, summary }
+    let troubles = troubles.len();
+    Scenario { simulation, deadline: start + DEADLINE, summary, troubles, disturbed: true }
 }
 
-fn trouble(
-    simulation: &mut Simulation,
+/// Something that goes wrong, or that people do in the middle.
+#[derive(Debug, Clone)]
+enum Trouble {
+    Fault(ClusterName, Injection),
+    Target(Timestamp, BTreeMap<ClusterName, Parts>),
+    Pause(Timestamp),
+}
+
+impl Trouble {
+    fn begin(&self, simulation: &mut Simulation, wanted: &mut BTreeMap<ClusterName, Parts>) {
+        match self {
+            Self::Fault(name, injection) => {
+                simulation.simulated(name).into_iter().for_each(|simulated| simulated.inject(injection));
+            }
+            Self::Target(at, target) => {
+                merge(wanted, target);
+                simulation.expect(*at, Happening::Target(target.clone()));
+            }
+            Self::Pause(at) => {
+                simulation.expect(*at, Happening::Pause);
+                simulation.expect(*at + SignedDuration::from_mins(10), Happening::Resume);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(name, injection) => write!(formatter, "{name}: {injection:?}"),
+            Self::Target(at, target) => write!(formatter, "at {at} target {}", text(target)),
+            Self::Pause(at) => write!(formatter, "at {at} paused for ten minutes"),
+        }
+    }
+}
+
+fn troubles(
     fleet: &[ModelCluster],
+    wanted: &BTreeMap<ClusterName, Parts>,
     random: &mut Random,
     start: Timestamp,
-    wanted: &mut BTreeMap<ClusterName, Parts>,
-    summary: &mut Vec<String>,
-) {
+) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
     for cluster in fleet {
         for _ in 0..random.below(3) {
-            let injection = injection(cluster, random, start);
-            summary.push(format!("{}: {:?}", cluster.name(), injection));
-            if let Some(simulated) = simulation.simulated(cluster.name()) {
-                simulated.inject(&injection);
-            }
+            troubles.push(Trouble::Fault(cluster.name().clone(), injection(cluster, random, start)));
         }
     }
     let within = |random: &mut Random| start + random.between(Duration::from_secs(60), Duration::from_secs(1200));
     if random.chance(1, 3) {
-        let (at, target) = (within(random), targets(fleet, wanted, false, random));
-        summary.push(format!("at {at} target {}", text(&target)));
-        merge(wanted, &target);
-        simulation.expect(at, Happening::Target(target));
+        let at = within(random);
+        troubles.push(Trouble::Target(at, targets(fleet, wanted, false, random)));
     }
     if random.chance(1, 5) {
-        let at = within(random);
-        summary.push(format!("at {at} paused for ten minutes"));
-        simulation.expect(at, Happening::Pause);
-        simulation.expect(at + SignedDuration::from_mins(10), Happening::Resume);
+        troubles.push(Trouble::Pause(within(random)));
     }
+    troubles
+}
+
+/// In the end people put everything right.
+fn put_right(
+    simulation: &mut Simulation,
+    fleet: &[ModelCluster],
+    start: Timestamp,
+    wanted: &BTreeMap<ClusterName, Parts>,
+) {
     simulation.expect(start + HEALED, Happening::Heal);
     // Once the control plane has moved, a rollout ends at its own target before another is looked at: what was reverted too
     // often there is allowed once more.

@@ -64,7 +64,7 @@ pub fn tanzu_scenario(seed: u64, calm: bool) -> Scenario {
     for after in REPAIRED {
         simulation.expect(start + after, Happening::Heal);
     }
-    Scenario { simulation, deadline: start + DEADLINE, summary }
+    Scenario { simulation, deadline: start + DEADLINE, summary, troubles: 0, disturbed: true }
 }
 
 fn cluster(random: &mut Random) -> ModelCluster {

@@ -46,7 +46,7 @@ pub fn wave_scenario(clusters: usize) -> Scenario {
     for hours in [4, 9, 14] {
         simulation.expect(start + SignedDuration::from_hours(hours), Happening::Heal);
     }
-    Scenario { simulation, deadline: start + DEADLINE, summary }
+    Scenario { simulation, deadline: start + DEADLINE, summary, troubles: 0, disturbed: false }
 }
 
 fn cluster(name: &ClusterName) -> ModelCluster {
