@@ -84,6 +84,9 @@ pub enum EtcdAct {
         namespace: String,
         /// Its name.
         name: String,
+        /// Every machine from before. Where one of them is gone by the time that this is carried out there is no way
+        /// back, and nothing is given back or deleted.
+        before: Vec<String>,
         /// Machines that it owned before.
         give_back: Vec<String>,
         /// Machines that were made since.

@@ -25,8 +25,16 @@ const REASON: &str = "stepgate: until its first new member is taken back";
 /// When the API server refuses or does not answer.
 pub(crate) async fn act(connection: &Connection, act: &EtcdAct) -> Result<(), RequestError> {
     match act {
-        EtcdAct::TakeBack { cluster, namespace, name, give_back, delete } => {
+        EtcdAct::TakeBack { cluster, namespace, name, before, give_back, delete } => {
             let Some(etcd) = annotate(connection, namespace, name, &json!(REASON)).await? else { return Ok(()) };
+            // Since this was decided etcd's controller may have gone on: without an old member, a new one less would
+            // be a quorum lost. The next decision sees that there is no way back, and lets the controller go on.
+            for machine in before {
+                let known = get(connection, &MACHINE, namespace, machine).await?;
+                if known.is_none_or(|known| known.metadata.deletion_timestamp.is_some()) {
+                    return Ok(());
+                }
+            }
             let mut members = objects::etcd_endpoints(&etcd);
             for machine in give_back {
                 own_again(connection, &etcd, namespace, machine).await?;

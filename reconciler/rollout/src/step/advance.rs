@@ -109,21 +109,17 @@ fn pass_running(world: &World, plan: &Plan, ledger: &Ledger, now: Timestamp) -> 
     match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
         GateVerdict::Pass { evidence } => Ok(evidence),
         GateVerdict::Wait { reason, until } => {
-            let mut effects: Vec<Effect> = goes_on(world, ledger, &gate, false, now).into_iter().collect();
+            let mut effects: Vec<Effect> = goes_on(world, ledger, &gate, now).into_iter().collect();
             effects.extend(observe_and_wait(world, &gate, reason, until, now));
             Err(effects)
         }
-        GateVerdict::Fail { reasons } => {
-            let mut effects: Vec<Effect> = goes_on(world, ledger, &gate, true, now).into_iter().collect();
-            effects.extend(fail(world, plan, ledger, &gate, reasons, now));
-            Err(effects)
-        }
+        GateVerdict::Fail { reasons } => Err(fail(world, plan, ledger, &gate, reasons, now)),
     }
 }
 
-/// Whatever Stepgate has left standing still and may go on now, where the running gate waits or `fails`.
-pub(super) fn goes_on(world: &World, ledger: &Ledger, gate: &OwnedGate, fails: bool, now: Timestamp) -> Option<Effect> {
-    etcd::goes_on(world, &world.plan.cluster, ledger.stages.last()?, gate, fails, now)
+/// Whatever Stepgate has left standing still and may go on now, where nothing is about to be reverted.
+pub(super) fn goes_on(world: &World, ledger: &Ledger, gate: &OwnedGate, now: Timestamp) -> Option<Effect> {
+    etcd::goes_on(world, &world.plan.cluster, ledger.stages.last()?, gate, now)
 }
 
 fn fail(
@@ -160,7 +156,8 @@ fn fail(
         // A failure may pass by itself: the gate goes on being watched.
         _ => {
             let reasons = reasons.into_iter().chain(closed).collect();
-            let mut effects = vec![hold(gate.stage.clone(), reasons)];
+            let mut effects = Vec::from_iter(goes_on(world, ledger, gate, now));
+            effects.push(hold(gate.stage.clone(), reasons));
             effects.extend(observe(world, gate, None, now));
             effects
         }

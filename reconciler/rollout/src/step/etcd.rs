@@ -7,7 +7,7 @@
 
 use crate::effect::{Effect, EtcdAct};
 use crate::expectation::{EtcdExpectation, Expectation};
-use crate::ledger::{EtcdBefore, StageRecord, StageRecordKind};
+use crate::ledger::{EtcdBefore, StageRecord};
 use crate::observation::{EtcdadmCluster, Machine, Observation};
 use crate::plan::{Plan, StagePlan};
 use crate::stage::StageName;
@@ -87,7 +87,8 @@ pub(super) fn taken_back_first(
     let (cluster, namespace, name) = (plan.cluster.clone(), namespace.clone(), name.clone());
     // What is on its way already is only waited for.
     let is_due = !give_back.is_empty() || !delete.is_empty();
-    let act = EtcdAct::TakeBack { cluster, namespace, name, give_back, delete };
+    let before = before.machines.clone();
+    let act = EtcdAct::TakeBack { cluster, namespace, name, before, give_back, delete };
     Some((is_due.then_some(Effect::Etcd(act)), reason))
 }
 
@@ -109,7 +110,7 @@ fn commands(namespace: &str, name: &str, give_back: &[String], delete: &[String]
 }
 
 /// Lets etcd's controller go on that Stepgate has paused, once the specification of the gate's commit is applied: the one
-/// of before, or a new one that has come before the first member was taken back (`fails` no more).
+/// of before, or a new one that has come before the first member was taken back.
 ///
 /// Flux is not asked for its health: where it waits for etcd, etcd waits for us.
 pub(super) fn goes_on(
@@ -117,13 +118,9 @@ pub(super) fn goes_on(
     cluster: &ClusterName,
     record: &StageRecord,
     gate: &OwnedGate,
-    fails: bool,
     now: Timestamp,
 ) -> Option<Effect> {
-    if record.stage.name != StageName::Etcd || (fails && record.kind != StageRecordKind::Revert) {
-        return None;
-    }
-    let observation = world.observation.as_deref()?;
+    let observation = world.observation.as_deref().filter(|_| record.stage.name == StageName::Etcd)?;
     let etcd = found(expected(&gate.expectations)?, observation).filter(|etcd| etcd.paused_by_us)?;
     // EKS Anywhere's controller writes the object itself, some time after Flux, and says that it is done once etcd is ready.
     let is_by_controller = gate.expectations.iter().any(|one| matches!(one, Expectation::EksaCluster(_)));
@@ -304,6 +301,22 @@ mod tests {
         assert!(!bench.etcd.paused, "nobody would let it go on any more");
         (bench.etcd.ready, bench.etcd.ready_replicas) = (Some(true), Some(3));
         bench.until("close");
+    }
+
+    #[test]
+    fn etcd_goes_on_where_an_old_member_went_while_it_was_being_taken_back() {
+        let mut bench = Bench::new();
+        bench.until("commit etcd 2");
+        bench.first_member();
+        while !bench.turn().iter().any(|effect| matches!(effect, Effect::Etcd(EtcdAct::TakeBack { .. }))) {}
+        // Somebody else has deleted it: from then on nothing is reverted.
+        bench.machines.remove(0);
+        assert!(bench.etcd.paused);
+        bench.turn();
+        assert!(!bench.etcd.paused, "the gate could never pass");
+        bench.machines.push(machine("e", true));
+        (bench.etcd.ready, bench.etcd.ready_replicas) = (Some(true), Some(3));
+        bench.until("commit control-plane 2");
     }
 
     #[test]

@@ -251,7 +251,7 @@ fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestam
             Some(refused) => advance::advance(world, &world.plan, &Opening::Repair(refused.into_lines()), now),
             None => {
                 let reason = repair::announce(world, &gate, reason, until, now);
-                let mut effects = Vec::from_iter(advance::goes_on(world, ledger, &gate, false, now));
+                let mut effects = Vec::from_iter(advance::goes_on(world, ledger, &gate, now));
                 effects.extend(advance::observe_and_wait(world, &gate, reason, until, now));
                 effects
             }
@@ -261,7 +261,7 @@ fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestam
         }
         GateVerdict::Fail { reasons } => {
             // Nothing is reverted on this way, so whatever was stopped for that goes on as well.
-            let mut effects = Vec::from_iter(advance::goes_on(world, ledger, &gate, false, now));
+            let mut effects = Vec::from_iter(advance::goes_on(world, ledger, &gate, now));
             effects.push(opening::hold(gate.stage.clone(), reasons));
             effects
         }

@@ -149,8 +149,12 @@ impl State {
                 (etcd.published.paused, etcd.published.paused_by_us) = (false, false);
                 self.plan_in(Duration::from_secs(1), Event::Etcd);
             }
-            EtcdAct::TakeBack { give_back, delete, .. } => {
+            EtcdAct::TakeBack { before, give_back, delete, .. } => {
                 (etcd.published.paused, etcd.published.paused_by_us) = (true, true);
+                let is_there = |name: &String| self.machines.iter().any(|known| known.name == *name && !known.deleting);
+                if !before.iter().all(is_there) {
+                    return;
+                }
                 for machine in self.machines.iter_mut().filter(|machine| give_back.contains(&machine.name)) {
                     machine.orphaned = false;
                 }

@@ -381,9 +381,9 @@ impl ModelCluster {
         self.objects(stage, &Parts::new()).into_iter().map(|object| object.to_string()).collect()
     }
 
-    /// The same of all stages after `stage`.
-    pub(super) fn names_after(&self, stage: &StageName) -> BTreeSet<String> {
-        self.stages().iter().filter(|other| *other > stage).flat_map(|later| self.names_of(later)).collect()
+    /// The same of `stage` and all stages after it.
+    pub(super) fn names_from(&self, stage: &StageName) -> BTreeSet<String> {
+        self.stages().iter().filter(|other| *other >= stage).flat_map(|later| self.names_of(later)).collect()
     }
 
     fn kustomization_name(&self, stage: &StageName) -> String {

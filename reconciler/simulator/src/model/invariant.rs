@@ -107,12 +107,12 @@ pub(super) fn check_commit(simulation: &Simulation, commit: &StageCommit, unfini
                     format!("the gate held for {held:?} in {} readings; {soak:?} are asked for", evidence.reads),
                 );
             }
-            // A rollout that repairs another finds later stages half-way, and gets to them last.
+            // A rollout that repairs another finds its own stage and later ones half-way, and gets to them last.
             let repair = records.first().is_some_and(|first| !first.reasons.is_empty());
             let later = simulation
                 .cluster(&commit.cluster)
                 .filter(|_| repair)
-                .map(|cluster| cluster.names_after(&commit.stage.name));
+                .map(|cluster| cluster.names_from(&commit.stage.name));
             // What a commit has moved too is on its way when the gate before it holds, and machines with it: that gate is of its own stage alone.
             let own = simulation
                 .cluster(&commit.cluster)

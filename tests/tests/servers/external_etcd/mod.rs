@@ -142,9 +142,17 @@ fn a_first_member_is_taken_back_and_the_cluster_is_as_before() {
         bench.disown(&old[0]).await?;
         let broken = bench.join(false).await?;
         bench.status(false).await?;
-        let (cluster, namespace, name) = ("shop".parse()?, NAMESPACE.to_owned(), ETCD.to_owned());
-        let (give_back, delete) = (vec![old[0].clone()], vec![broken.clone()]);
-        let act = EtcdAct::TakeBack { cluster, namespace, name, give_back, delete };
+        let act = |before: Vec<String>| {
+            let (cluster, namespace, name) = ("shop".parse()?, NAMESPACE.to_owned(), ETCD.to_owned());
+            let (give_back, delete) = (vec![old[0].clone()], vec![broken.clone()]);
+            anyhow::Ok(EtcdAct::TakeBack { cluster, namespace, name, before, give_back, delete })
+        };
+        // Somebody who is late finds that an old member has gone meanwhile, and deletes no new one.
+        let gone = [old.clone(), vec!["shop-etcd-gone".to_owned()]].concat();
+        bench.act(&act(gone)?).await?;
+        let seen = bench.read().await;
+        ensure!(seen.machines.len() == 4 && seen.etcd_clusters[0].paused_by_us, "{seen:?}");
+        let act = act(old.clone())?;
         // etcd lets no member go before it has settled with the one that came.
         until("the first member is taken back", async || Ok(bench.act(&act).await.ok())).await?;
         // Cut off and done again, it is as if done once.
