@@ -1,8 +1,7 @@
 //! A program in the place of the command line of AWS that answers as that does.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use super::super::program::{ProgramKind, digest_of};
+use super::super::tests::write_program;
 use super::*;
 
 const AWS: &str = r#"#!/bin/sh
@@ -35,8 +34,7 @@ esac
 
 fn aws(folder: &std::path::Path) -> Aws {
     let path = folder.join("aws");
-    std::fs::write(&path, AWS).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, AWS);
     let digest = digest_of(&path).unwrap();
     Aws::new(PinnedProgram::new(ProgramKind::Aws, path, digest, "2.15.30"))
 }

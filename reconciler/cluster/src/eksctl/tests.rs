@@ -1,6 +1,5 @@
 //! A program in the place of eksctl that answers by a script and notes down what it was asked to do.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use host::waiting::end_of;
@@ -25,6 +24,19 @@ case "$1 $2" in
 esac
 "#;
 
+/// Writes a program by another process: what is open for writing here would be so in whatever another test starts at this moment,
+/// and the system runs no program that somebody may still write (`ETXTBSY`).
+pub(super) fn write_program(path: &std::path::Path, text: &str) {
+    let mut writer = std::process::Command::new("sh")
+        .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
+        .arg(path)
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut writer.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success());
+}
+
 struct Scene {
     folder: tempfile::TempDir,
 }
@@ -33,8 +45,7 @@ impl Scene {
     /// A program that does this when it is to change something.
     fn new(act: &str) -> Self {
         let scene = Self { folder: tempfile::tempdir().unwrap() };
-        scene.write("eksctl", ANSWERS);
-        std::fs::set_permissions(scene.path("eksctl"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&scene.path("eksctl"), ANSWERS);
         scene.write("cluster.json", r#"[{"Name":"shop","Version":"1.32","Status":"ACTIVE"}]"#);
         scene.write("groups.json", r#"[{"Name":"ng-1-31","Status":"ACTIVE"}]"#);
         scene.write("act", act);
