@@ -81,7 +81,6 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-#[expect(clippy::disallowed_methods, reason = "how large the fleets are is the caller's choice")]
 fn wanted() -> anyhow::Result<Vec<usize>> {
     let Ok(text) = std::env::var("STEPGATE_CLUSTERS") else { return Ok(SIZES.to_vec()) };
     text.split(',').map(|size| size.trim().parse().with_context(|| format!("STEPGATE_CLUSTERS={text}"))).collect()

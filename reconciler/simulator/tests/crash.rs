@@ -79,6 +79,7 @@ mod harness {
 
     /// What once ended badly, or shows by what a planted bug is found.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "stories are kept in files")]
     fn stories_that_are_kept_end_well() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/simulation");
         let mut told = 0;

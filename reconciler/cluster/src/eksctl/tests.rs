@@ -26,7 +26,7 @@ esac
 
 /// Writes a program by another process: what is open for writing here would be so in whatever another test starts at this moment,
 /// and the system runs no program that somebody may still write (`ETXTBSY`).
-pub(super) fn write_program(path: &std::path::Path, text: &str) {
+pub(super) fn write_program(path: &Path, text: &str) {
     let mut writer = std::process::Command::new("sh")
         .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
         .arg(path)
