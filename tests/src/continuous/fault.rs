@@ -30,6 +30,8 @@ pub enum Harm {
     KillKustomize,
     /// Flux' source-controller stands still.
     StallSource,
+    /// What upgrades machines in place is killed, and comes back.
+    KillExtension,
     /// The git server answers nobody.
     HoldGit,
     /// A person pushes a file that concerns no cluster.
@@ -38,7 +40,7 @@ pub enum Harm {
 
 impl Harm {
     /// Every kind with how often it is drawn beside the others.
-    const WEIGHTS: [(Self, u32); 13] = [
+    const WEIGHTS: [(Self, u32); 14] = [
         (Self::KillController, 8),
         (Self::StallController, 1),
         (Self::KillApiServer, 2),
@@ -50,6 +52,7 @@ impl Harm {
         (Self::StallInfrastructure, 1),
         (Self::KillKustomize, 1),
         (Self::StallSource, 1),
+        (Self::KillExtension, 4),
         (Self::HoldGit, 1),
         (Self::Push, 2),
     ];
@@ -69,6 +72,7 @@ impl Harm {
             Self::StallInfrastructure => "pause of the infrastructure's manager",
             Self::KillKustomize => "kill of kustomize-controller",
             Self::StallSource => "pause of source-controller",
+            Self::KillExtension => "kill of the extension",
             Self::HoldGit => "silence of the git server",
             Self::Push => "push of another file",
         }
@@ -79,6 +83,7 @@ impl Harm {
     fn suits(self, cell: Cell) -> bool {
         match self {
             Self::KillApiServer => cell.etcd == Etcd::Stacked,
+            Self::KillExtension => cell.strategy == Strategy::InPlace,
             Self::StallInfrastructure => cell.strategy == Strategy::Rolling,
             _ => true,
         }
