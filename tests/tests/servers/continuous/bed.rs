@@ -1,9 +1,9 @@
 //! The servers and the cluster of a cell: how they come to be, and how the cluster goes.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use serde_json::json;
-use tests::continuous::cell::{Cell, Etcd, Management, Strategy};
+use tests::continuous::cell::{Cell, Components, Etcd, Management, Strategy};
 use tests::servers::manifests::{apply, kind_in, list};
 use tests::servers::{FLUX_NAMESPACE, Programs};
 use tests::waiting::{LONG_PATIENCE, until_within};
@@ -73,7 +73,7 @@ impl Bed {
         bed.in_place = in_place;
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
         bed.scene.repository.push("Describe the fleet", &files)?;
-        bed.scene.adopt()?;
+        bed.adopt()?;
         bed.scene.connect_flux().await?;
         bed.is_applied().await?;
         Ok(bed)
@@ -91,6 +91,16 @@ impl Bed {
             Ok(all.then_some(()))
         };
         until_within("the cluster is up", LONG_PATIENCE, up).await
+    }
+
+    /// Records what the source branch says. Flux brings its components only then.
+    fn adopt(&self) -> anyhow::Result<()> {
+        if self.cell.components == Components::Alone {
+            return self.scene.adopt();
+        }
+        let output = self.scene.stepgate(&["adopt", "--as-declared", "--yes"]).output()?;
+        ensure!(output.status.success(), "stepgate adopt: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
     }
 
     async fn is_applied(&self) -> anyhow::Result<()> {
