@@ -86,11 +86,13 @@ async fn ended(setting: &Setting, run: &Run, [log, state, told]: [&Path; 3]) -> 
 
 /// The lines before the last ones of the test's own program, which say nothing of why.
 fn end_of(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let is_own =
+        |line: &&str| !line.trim().is_empty() && !line.starts_with("running 1 test") && !line.starts_with("test ");
+    let lines: Vec<&str> = said.lines().filter(is_own).collect();
     let panicked = lines.iter().rposition(|line| line.contains("panicked at") && !line.contains("isolation.rs"));
     let from = panicked.map_or(lines.len().saturating_sub(LINES), |place| place + 1);
     let shown: Vec<&str> = lines.iter().skip(from).take(LINES).copied().collect();
-    shown.join("\n")
+    if shown.is_empty() { "its process was ended from outside".to_owned() } else { shown.join("\n") }
 }
 
 fn remove(path: &Path) {
@@ -108,5 +110,6 @@ mod tests {
                     thread 'y' panicked at tests/src/servers/isolation.rs:9:\nit failed in its namespaces\n";
         assert!(end_of(said).starts_with("it broke\nmore\n"), "{}", end_of(said));
         assert_eq!(end_of("one\n\ntwo\n"), "one\ntwo");
+        assert_eq!(end_of("\nrunning 1 test\ntest x ... "), "its process was ended from outside");
     }
 }

@@ -10,6 +10,7 @@ use tests::waiting::{LONG_PATIENCE, until_within};
 
 use super::cluster::{FILE, GROUP, Wanted};
 use super::components;
+use super::elections::Elections;
 use super::in_place::{InPlace, is_by_hooks};
 use crate::external_etcd::bench::{Bench, CLUSTER, CONTROL_PLANE, NAMESPACE};
 use crate::external_etcd::once::{let_machines_in_memory_sign, serve_external_etcd};
@@ -27,6 +28,7 @@ pub struct Bed {
     pub provider: MachineProvider,
     /// The members of an external etcd, and what stands in for their controller.
     pub etcd: Option<Bench>,
+    elections: Option<Elections>,
     /// What upgrades machines where they are.
     pub in_place: Option<InPlace>,
     /// The nodes of a cluster that manages itself, on the server that stands in for its own.
@@ -65,8 +67,11 @@ impl Bed {
         }
         let mut files = components::first(&mut scene, cell.components)?;
         files.push((FILE, wanted.text(&provider)?));
-        let mut bed = Self { cell, scene, provider, etcd, in_place: None, _nodes: nodes };
+        let mut bed = Self { cell, scene, provider, etcd, elections: None, in_place: None, _nodes: nodes };
         bed.is_up(&wanted).await?;
+        if bed.etcd.is_some() {
+            bed.elections = Some(Elections::hold(&bed.scene.client).await?);
+        }
         if let Some(in_place) = &mut in_place {
             in_place.start_kubelets(&bed.scene.client).await?;
         }
@@ -113,6 +118,7 @@ impl Bed {
 
     /// Takes the cluster away, by Cluster API.
     pub async fn delete(&mut self) -> anyhow::Result<()> {
+        drop(self.elections.take());
         // Flux would make it anew.
         self.scene.flux.kustomize.kill()?;
         let clusters = kind_in(&self.scene.client, CLUSTER_KIND, NAMESPACE).await?;

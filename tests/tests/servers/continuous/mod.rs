@@ -5,6 +5,7 @@
 mod bed;
 mod cluster;
 mod components;
+mod elections;
 mod end;
 mod harm;
 mod in_place;
