@@ -43,10 +43,11 @@ pub fn why_not(cell: Cell) -> Option<&'static str> {
              EKS Anywhere refuses the two together as well",
         );
     }
-    if cell.strategy == Strategy::InPlace && cell.management == Management::SelfManaged {
+    let is_by_hooks = cell.strategy == Strategy::InPlace && cell.control_plane == ControlPlane::Three;
+    if is_by_hooks && cell.components != Components::Alone {
         return Some(
-            "nodes of machines in memory are on a server of their own, where the Pods of the node upgrader run; \
-             the server that stands in for that of a cluster that manages itself does not see them",
+            "the bundle that it begins with brings Cluster API 1.11, which has no hooks for upgrades in place, and three \
+             machines are upgraded by these",
         );
     }
     None

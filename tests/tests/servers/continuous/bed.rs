@@ -12,6 +12,7 @@ use super::cluster::{FILE, GROUP, Wanted};
 use super::components;
 use super::elections::Elections;
 use super::in_place::{InPlace, is_by_hooks};
+use super::versions::Versions;
 use crate::external_etcd::bench::{Bench, CLUSTER, CONTROL_PLANE, NAMESPACE};
 use crate::external_etcd::once::{let_machines_in_memory_sign, serve_external_etcd};
 use crate::machine_order::nodes::Nodes;
@@ -31,6 +32,8 @@ pub struct Bed {
     elections: Option<Elections>,
     /// What upgrades machines where they are.
     pub in_place: Option<InPlace>,
+    /// What its nodes run, where that changes.
+    versions: Option<Versions>,
     /// The nodes of a cluster that manages itself, on the server that stands in for its own.
     _nodes: Option<Nodes>,
 }
@@ -67,13 +70,17 @@ impl Bed {
         }
         let mut files = components::first(&mut scene, cell.components)?;
         files.push((FILE, wanted.text(&provider)?));
-        let mut bed = Self { cell, scene, provider, etcd, elections: None, in_place: None, _nodes: nodes };
+        let mut bed =
+            Self { cell, scene, provider, etcd, elections: None, in_place: None, versions: None, _nodes: nodes };
         bed.is_up(&wanted).await?;
         if bed.etcd.is_some() {
             bed.elections = Some(Elections::hold(&bed.scene.client).await?);
         }
         if let Some(in_place) = &mut in_place {
             in_place.start_kubelets(&bed.scene.client).await?;
+            if cell.management == Management::SelfManaged {
+                bed.versions = Some(Versions::follow(&bed.scene.client).await?);
+            }
         }
         bed.in_place = in_place;
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
@@ -118,7 +125,7 @@ impl Bed {
 
     /// Takes the cluster away, by Cluster API.
     pub async fn delete(&mut self) -> anyhow::Result<()> {
-        drop(self.elections.take());
+        drop((self.elections.take(), self.versions.take()));
         // Flux would make it anew.
         self.scene.flux.kustomize.kill()?;
         let clusters = kind_in(&self.scene.client, CLUSTER_KIND, NAMESPACE).await?;

@@ -10,6 +10,7 @@ mod end;
 mod harm;
 mod in_place;
 mod upgrade;
+mod versions;
 mod watch;
 
 use std::path::PathBuf;
