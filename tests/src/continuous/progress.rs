@@ -51,6 +51,8 @@ pub enum Event {
     Fault(String),
     /// A fault whose moment did not come.
     NotMade(String),
+    /// A program has ended by itself, and was started again.
+    Revived(String),
     /// Why the run ends.
     Error(String),
 }

@@ -26,7 +26,7 @@ pub struct Harmed<'a> {
 
 impl Harmed<'_> {
     /// Makes these faults of an upgrade that began after so many commits, one after the other, until it is over. Whatever was killed runs again
-    /// in the end.
+    /// in the end, and so does what has ended by itself meanwhile: managers end that do not find the API server when they start.
     pub async fn all(&mut self, faults: Vec<Fault>, begun: usize, is_over: &AtomicBool) -> anyhow::Result<()> {
         // When it was seen first that there were so many commits.
         let mut seen = vec![Instant::now()];
@@ -40,12 +40,29 @@ impl Harmed<'_> {
                 if seen.get(fault.commits).is_some_and(|since| since.elapsed() >= fault.after) {
                     break true;
                 }
+                self.revive()?;
                 sleep(LOOK).await;
             };
             let event = if is_due { Event::Fault(fault.to_string()) } else { Event::NotMade(fault.to_string()) };
             self.teller.tell(event)?;
             if is_due {
                 self.make(fault).await?;
+            }
+        }
+        while !is_over.load(Ordering::Relaxed) {
+            self.revive()?;
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    fn revive(&mut self) -> anyhow::Result<()> {
+        let ClusterApi { core, bootstrap, control_plane, infrastructure } = &mut *self.managers;
+        let Flux { source, kustomize, .. } = &mut *self.flux;
+        let programs = [core, bootstrap, control_plane, infrastructure, source, kustomize, &mut *self.controller];
+        for program in programs.into_iter().chain(self.extension.as_deref_mut()) {
+            if program.revive()? {
+                self.teller.tell(Event::Revived(program.name().to_owned()))?;
             }
         }
         Ok(())

@@ -108,8 +108,7 @@ impl Upgrades<'_> {
                 is_over.store(true, Ordering::Relaxed);
                 reached
             };
-            let (reached, harmed) = tokio::join!(course, harmed.all(faults, begun, &is_over));
-            reached.and(harmed)
+            tokio::try_join!(course, harmed.all(faults, begun, &is_over)).map(drop)
         };
         match etcd {
             Some(etcd) => {
