@@ -46,7 +46,7 @@ axis! {
 axis! {
     /// How many machines the control plane has.
     ControlPlane {
-        /// A single one.
+        /// A single one, to begin with.
         One = "one",
         /// Three.
         Three = "three",
@@ -60,6 +60,8 @@ axis! {
         Steady = "steady",
         /// A worker is added.
         Workers = "scaling",
+        /// The control plane grows to three machines.
+        ControlPlane = "growing",
     }
 }
 
@@ -126,7 +128,7 @@ impl Cell {
         ]
     }
 
-    /// How many machines its control plane has.
+    /// How many machines its control plane begins with.
     #[must_use]
     pub fn control_plane_machines(self) -> u32 {
         match self.control_plane {

@@ -99,7 +99,7 @@ impl Bed {
             let client = &self.scene.client;
             let control_plane = kind_in(client, CONTROL_PLANE, NAMESPACE).await?.get(CLUSTER).await?;
             let workers = kind_in(client, WORKERS, NAMESPACE).await?.get(GROUP).await?;
-            let all = counts(&control_plane, self.cell.control_plane_machines()) && counts(&workers, wanted.workers);
+            let all = counts(&control_plane, wanted.control_plane) && counts(&workers, wanted.workers);
             Ok(all.then_some(()))
         };
         until_within("the cluster is up", LONG_PATIENCE, up).await

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use simulator::{DesiredMachines, DesiredObject};
-use tests::continuous::cell::{Cell, Etcd, Management, Strategy};
+use tests::continuous::cell::{Cell, Etcd, Management, Scaling, Strategy};
 use tests::continuous::matrix::CHAIN;
 use tests::servers::manifests::kind;
 
@@ -24,13 +24,25 @@ pub struct Wanted {
     pub cell: Cell,
     /// The place of its version in the chain.
     pub version: usize,
+    /// How many machines the control plane has.
+    pub control_plane: u32,
     pub workers: u32,
 }
 
 impl Wanted {
     /// As it begins.
     pub fn first(cell: Cell) -> Self {
-        Self { cell, version: 0, workers: 1 }
+        Self { cell, version: 0, control_plane: cell.control_plane_machines(), workers: 1 }
+    }
+
+    /// Makes it larger, as its cell has it; whether that is so.
+    pub fn grow(&mut self) -> bool {
+        match self.cell.scaling {
+            Scaling::Steady => return false,
+            Scaling::Workers => self.workers += 1,
+            Scaling::ControlPlane => self.control_plane = 3,
+        }
+        true
     }
 
     /// Its version of Kubernetes.
@@ -48,7 +60,7 @@ impl Wanted {
             template: format!("{name}-1s"),
             bootstrap_template: None,
         };
-        let control_plane = machines(CLUSTER, self.cell.control_plane_machines());
+        let control_plane = machines(CLUSTER, self.control_plane);
         let control_plane = DesiredObject::ControlPlane { machines: control_plane, kube_vip: None };
         let workers = DesiredObject::Workers { group: GROUP.parse()?, machines: machines(GROUP, self.workers) };
         let mut objects = provider.manifest(CLUSTER, &control_plane)?;

@@ -38,7 +38,7 @@ async fn assert_machines(bed: &Bed, watch: &Watch, wanted: &Wanted) -> anyhow::R
     let machines = list(&bed.scene.client, MACHINE, NAMESPACE).await?;
     let versions = machines.iter().filter_map(|machine| machine.data.pointer("/spec/version").and_then(Value::as_str));
     let versions: Vec<&str> = versions.collect();
-    let count = usize::try_from(bed.cell.control_plane_machines() + wanted.workers)?;
+    let count = usize::try_from(wanted.control_plane + wanted.workers)?;
     ensure!(versions == vec![wanted.kubernetes(); count], "{versions:?}, {count} of {}", wanted.kubernetes());
     let ever: usize = watch.ever().values().map(std::collections::BTreeSet::len).sum();
     match bed.cell.strategy {

@@ -84,7 +84,7 @@ impl InPlace {
         let upgraded = kubelets.upgraded()?;
         let first = Wanted::first(wanted.cell);
         let (upgrades, added) = (CHAIN.len() - 1, usize::try_from(wanted.workers - first.workers)?);
-        let from_the_start = usize::try_from(wanted.cell.control_plane_machines() + first.workers)?;
+        let from_the_start = usize::try_from(wanted.control_plane + first.workers)?;
         let expected = from_the_start * upgrades + added * (upgrades - 1);
         ensure!(upgraded.len() == expected, "{} upgrades of nodes, {expected} expected: {upgraded:?}", upgraded.len());
         Ok(())

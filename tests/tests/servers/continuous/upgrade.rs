@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tests::continuous::cell::{Components, Scaling};
+use tests::continuous::cell::Components;
 use tests::continuous::fault::Fault;
 use tests::continuous::matrix::CHAIN;
 use tests::continuous::progress::{Event, Teller};
@@ -77,15 +77,14 @@ impl Upgrades<'_> {
         let mut end = End::rendered(scene, CLUSTER).await?;
 
         let mut more = None;
-        if cell.scaling == Scaling::Workers && wanted.version == 1 {
-            wanted.workers += 1;
+        if wanted.version == 1 && wanted.grow() {
             more = Some((wanted.text(provider)?, End::render(scene, CLUSTER)));
         }
         let told = repository.clone();
         let course = async move {
             if let Some((file, render)) = more {
                 committed(&told, begun, "control-plane").await?;
-                told.push("A worker more", &[(FILE, &file)])?;
+                told.push("Another number of machines", &[(FILE, &file)])?;
                 end = End::of(render, CLUSTER).await?;
             }
             reached(&told, &end).await
