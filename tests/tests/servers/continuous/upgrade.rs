@@ -47,6 +47,7 @@ impl Upgrades<'_> {
                 let why = self.bed.scene.why(CLUSTER).await.map(|why| why.to_string()).unwrap_or_default();
                 return Err(error.context(format!("to {to}")).context(format!("stepgate why: {why}")));
             }
+            self.watch.has_told(self.bed.scene.repository.stages()?.len()).await?;
             self.teller.tell(Event::Upgraded(to.to_owned()))?;
         }
         Ok(wanted)

@@ -12,6 +12,7 @@ use tests::continuous::matrix::CHAIN;
 use tests::continuous::progress::{Event, Teller};
 use tests::servers::FleetRepository;
 use tests::servers::manifests::list;
+use tests::waiting::until;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -51,6 +52,8 @@ struct Seen {
     looks: Vec<Look>,
     /// How many commits there were when the upgrade to each version began.
     begun: BTreeMap<usize, usize>,
+    /// How many commits were told.
+    told: usize,
 }
 
 pub struct Watch {
@@ -79,7 +82,9 @@ impl Watch {
                         let _ = teller.tell(Event::Commit(stage.clone()));
                     }
                     told = look.after.len();
-                    locked(&kept).looks.push(look);
+                    let mut kept = locked(&kept);
+                    kept.told = told;
+                    kept.looks.push(look);
                 }
                 tokio::time::sleep(PERIOD).await;
             }
@@ -90,6 +95,11 @@ impl Watch {
     /// From now on machines may go to the version at this place of the chain; so many commits were made before.
     pub fn upgrade_begins(&self, version: usize, commits: usize) {
         locked(&self.seen).begun.insert(version, commits);
+    }
+
+    /// Waits until so many commits were told: what is told next is of what follows them.
+    pub async fn has_told(&self, commits: usize) -> anyhow::Result<()> {
+        until("every commit is told", async || Ok((locked(&self.seen).told >= commits).then_some(()))).await
     }
 
     /// Stage after stage: no machine of a version was there before the commit that asks for it, and nothing was committed behind that before
