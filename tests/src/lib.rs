@@ -1,5 +1,6 @@
 //! Harnesses for scenarios over several packages.
 
+pub mod continuous;
 pub mod node;
 pub mod servers;
 pub mod waiting;

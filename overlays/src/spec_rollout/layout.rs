@@ -140,10 +140,14 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// `wanted` with a line end when more follows it.
+/// `wanted` with the end of what it takes the place of: a line end when more follows, or when that had one. Its own end is that of a place where it
+/// stood before, which a process that finds the step deployed does not know.
 fn ended(wanted: &str, text: &str, range: &Range<usize>) -> String {
-    let follows = range.end < text.len();
-    if follows && !wanted.ends_with('\n') { format!("{wanted}\n") } else { wanted.to_owned() }
+    let replaced = text.get(range.clone()).unwrap_or_default();
+    let is_ended = range.end < text.len() || replaced.ends_with('\n');
+    let bare = wanted.strip_suffix('\n').unwrap_or(wanted);
+    let bare = if is_ended { bare } else { bare.strip_suffix('\r').unwrap_or(bare) };
+    if is_ended { format!("{bare}\n") } else { bare.to_owned() }
 }
 
 /// `text` without a document and the `---` before it (or after it, for the first one).

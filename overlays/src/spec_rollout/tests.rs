@@ -192,6 +192,17 @@ fn members_come_with_their_template_while_the_control_plane_is_paused() {
 }
 
 #[test]
+fn a_file_without_a_final_line_end_goes_on_from_each_of_its_steps() {
+    let target = EXTERNAL.replace("1.30", "1.31").replace("etcd-1", "etcd-2").replace("3.5.15", "3.5.21");
+    for (before, after) in
+        [(EXTERNAL.trim_end(), target.trim_end()), (EXTERNAL.trim_end(), &target), (EXTERNAL, target.trim_end())]
+    {
+        let stages = resumes(&of_text(before), &of_text(after), &["a-md"]);
+        assert_eq!(names(&stages), ["etcd", "control-plane", "workers/a-md"]);
+    }
+}
+
+#[test]
 fn a_change_of_etcd_alone_pauses_the_control_plane_until_members_are_new() {
     let stages = resumes(&of_text(EXTERNAL), &of_text(&EXTERNAL.replace("3.5.15", "3.5.21")), &["a-md"]);
     assert_eq!(names(&stages), ["etcd", "control-plane"]);

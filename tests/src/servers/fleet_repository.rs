@@ -20,6 +20,10 @@ const PROPOSED: &str = "refs/heads/stepgate/";
 /// Of each commit the stage that it names, on a line of its own.
 const STAGE: &str = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)";
 
+/// Of each commit the rollout that it names, and the stage.
+const ROLLOUT_AND_STAGE: &str = "--format=%(trailers:key=Stepgate-Rollout,valueonly,separator=) \
+    %(trailers:key=Stepgate-Stage,valueonly,separator=)";
+
 /// A bare repository and a person's clone of it.
 #[derive(Clone)]
 pub struct FleetRepository {
@@ -120,6 +124,17 @@ impl FleetRepository {
     pub fn history(&self) -> anyhow::Result<Vec<Option<String>>> {
         let text = git(&self.bare(), &["log", "--reverse", STAGE, DEPLOY])?;
         Ok(text.lines().map(|stage| (!stage.is_empty()).then(|| stage.to_owned())).collect())
+    }
+
+    /// The rollout and the stage of each commit of Stepgate on the deploy branch, oldest first.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn rollouts(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let text = git(&self.bare(), &["log", "--reverse", ROLLOUT_AND_STAGE, DEPLOY])?;
+        let commits = text.lines().filter_map(|line| line.split_once(' '));
+        let named = commits.filter(|(rollout, stage)| !rollout.is_empty() && !stage.is_empty());
+        Ok(named.map(|(rollout, stage)| (rollout.to_owned(), stage.to_owned())).collect())
     }
 
     /// The stage that a commit says it is of; none where somebody else made it.

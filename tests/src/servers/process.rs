@@ -135,6 +135,26 @@ impl Process {
         Ok(())
     }
 
+    /// Starts it again where it has ended by itself, as a kubelet does, and says whether it had.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn revive(&mut self) -> anyhow::Result<bool> {
+        let has_ended = self.has_ended()?;
+        if has_ended {
+            self.child.wait()?;
+            running().remove(&self.child.id());
+            self.restart()?;
+        }
+        Ok(has_ended)
+    }
+
+    /// Its name, as its log has it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Makes it stand still, as a stalled machine does.
     ///
     /// # Errors
@@ -202,6 +222,19 @@ mod tests {
         assert_eq!(format!("{never:#}"), "it broke: program ended before: the moon");
         let process = started(folder.path(), "exec sleep 3600");
         assert_eq!(process.until_within("a word", PATIENCE, async || Ok(Some("yes"))).await.unwrap(), "yes");
+    }
+
+    #[tokio::test]
+    async fn only_what_has_ended_by_itself_is_revived() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = started(folder.path(), "echo again; exit 3");
+        let revived = async || Ok(process.revive().unwrap().then_some(()));
+        until_within("it has ended", PATIENCE, revived).await.unwrap();
+        let again = async || Ok((process.last_lines() == "again\nagain").then_some(()));
+        until_within("it runs again", PATIENCE, again).await.unwrap();
+        let mut process = started(folder.path(), "exec sleep 3600");
+        assert!(!process.revive().unwrap());
+        assert_eq!(process.name(), "program");
     }
 
     #[tokio::test]

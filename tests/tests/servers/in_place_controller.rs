@@ -3,6 +3,7 @@
 //! Machines are in memory, and this test is the kubelet that runs upgraders' Pods.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -96,7 +97,7 @@ impl Bench {
     }
 
     async fn workload(&self) -> anyhow::Result<Client> {
-        workload(&self.client, NAME).await
+        workload(&self.client, NAME, NAME).await
     }
 
     /// Machines by name, with what identifies them.
@@ -146,40 +147,6 @@ impl Bench {
         patch(&kind_in(&self.client, KUBEADM_CONTROL_PLANE, NAME).await?, NAME, &changed).await
     }
 
-    /// What is installed beside the extension: what it may do, and who has owners paused.
-    async fn start_extension(&self, folder: &Folder) -> anyhow::Result<Process> {
-        let text = manifests(&installation())?;
-        let mut objects = Vec::new();
-        for node in overlays::objects_of(text.as_bytes()) {
-            objects.push(serde_json::from_str::<Value>(&yaml::json::to_json(&node))?);
-        }
-        objects.retain(|object| match kind(object) {
-            "ClusterRole" | "ClusterRoleBinding" => object["metadata"]["name"] == "stepgate-extension",
-            "MutatingWebhookConfiguration" => true,
-            _ => false,
-        });
-        ensure!(objects.len() == 3, "{objects:?}");
-        for object in &mut objects {
-            match kind(object) {
-                "ClusterRoleBinding" => {
-                    object["subjects"] =
-                        json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "extension"}]);
-                }
-                "MutatingWebhookConfiguration" => {
-                    let path = object["webhooks"][0]["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
-                    object["webhooks"][0]["clientConfig"] = json!({"url": format!("https://127.0.0.1:{PORT}{path}"),
-                        "caBundle": STANDARD.encode(self.server.authority().certificate())});
-                }
-                _ => {}
-            }
-        }
-        let (last, others) = objects.split_last().context("nothing is installed")?;
-        apply(&self.client, others).await?;
-        let extension = extension(folder.path(), &self.server, &self.server.user("extension", "extensions")?).await?;
-        apply(&self.client, std::slice::from_ref(last)).await?;
-        Ok(extension)
-    }
-
     /// A version is written as Flux writes it, with no word of a pause.
     async fn apply_version(&self, version: &str) -> anyhow::Result<DynamicObject> {
         let object = json!({"apiVersion": KUBEADM_CONTROL_PLANE.0, "kind": KUBEADM_CONTROL_PLANE.1,
@@ -215,6 +182,40 @@ impl Bench {
     }
 }
 
+/// What is installed beside the extension: what it may do, and who has owners paused.
+pub async fn start_extension(folder: &Path, server: &ApiServer, client: &Client) -> anyhow::Result<Process> {
+    let text = manifests(&installation())?;
+    let mut objects = Vec::new();
+    for node in overlays::objects_of(text.as_bytes()) {
+        objects.push(serde_json::from_str::<Value>(&yaml::json::to_json(&node))?);
+    }
+    objects.retain(|object| match kind(object) {
+        "ClusterRole" | "ClusterRoleBinding" => object["metadata"]["name"] == "stepgate-extension",
+        "MutatingWebhookConfiguration" => true,
+        _ => false,
+    });
+    ensure!(objects.len() == 3, "{objects:?}");
+    for object in &mut objects {
+        match kind(object) {
+            "ClusterRoleBinding" => {
+                object["subjects"] =
+                    json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "extension"}]);
+            }
+            "MutatingWebhookConfiguration" => {
+                let path = object["webhooks"][0]["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
+                object["webhooks"][0]["clientConfig"] = json!({"url": format!("https://127.0.0.1:{PORT}{path}"),
+                    "caBundle": STANDARD.encode(server.authority().certificate())});
+            }
+            _ => {}
+        }
+    }
+    let (last, others) = objects.split_last().context("nothing is installed")?;
+    apply(client, others).await?;
+    let extension = extension(folder, server, &server.user("extension", "extensions")?).await?;
+    apply(client, std::slice::from_ref(last)).await?;
+    Ok(extension)
+}
+
 /// What is installed for the extension.
 fn installation() -> InstallSettings {
     let text = str::to_owned;
@@ -244,7 +245,7 @@ fn a_single_control_plane_keeps_its_machine() {
         let bench = Bench::start(&programs, &folder, 1).await?;
         let before = bench.machines().await?;
         let kubelets = Kubelets::start(bench.workload().await?, OLD);
-        let mut extension = bench.start_extension(&folder).await?;
+        let mut extension = start_extension(folder.path(), &bench.server, &bench.client).await?;
         let written = bench.apply_version(NEW).await?;
         ensure!(written.annotations().contains_key(PAUSED), "read unpaused, its machine would be replaced");
         let begun = async || Ok(list(&bench.client, NODE, NAME).await?.into_iter().next());

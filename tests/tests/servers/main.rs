@@ -12,6 +12,7 @@ mod backups;
 mod charts;
 mod checks;
 mod components;
+mod continuous;
 mod direct_apply;
 mod direct_rollout;
 mod drains;

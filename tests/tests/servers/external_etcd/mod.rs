@@ -1,9 +1,9 @@
 //! The gate of external etcd on real members: replaced one by one, broken, and without a quorum.
 
-mod bench;
+pub(crate) mod bench;
 mod beside;
 mod eks_anywhere;
-mod once;
+pub(crate) mod once;
 
 use std::time::Duration;
 

@@ -52,10 +52,18 @@ pub fn objects(provider: &MachineProvider, (version, template): (&str, &str)) ->
         bootstrap_template: None,
     };
     let mut objects = provider.manifest(CLUSTER, &DesiredObject::ControlPlane { machines, kube_vip: None })?;
-    for object in &mut objects {
+    for object in objects.iter_mut().filter(|object| kind(object) == "Cluster") {
+        object["metadata"]["annotations"] = json!({"stepgate.dev/management-cluster": "management"});
+    }
+    with_external_etcd(&mut objects, template);
+    Ok(objects)
+}
+
+/// Gives the objects of a cluster an external etcd, whose members are made of this template.
+pub fn with_external_etcd(objects: &mut Vec<Value>, template: &str) {
+    for object in objects.iter_mut() {
         match kind(object) {
             "Cluster" => {
-                object["metadata"]["annotations"] = json!({"stepgate.dev/management-cluster": "management"});
                 object["spec"]["managedExternalEtcdRef"] =
                     json!({"apiVersion": ETCDADM.0, "kind": ETCDADM.1, "name": ETCD});
             }
@@ -77,7 +85,6 @@ pub fn objects(provider: &MachineProvider, (version, template): (&str, &str)) ->
             "spec": {"replicas": 3, "etcdadmConfigSpec": {"cloudInitConfig": {"version": "3.7.1"}},
                 "infrastructureTemplate": {"apiVersion": infrastructure, "kind": "TestMachineTemplate", "name": template}}}),
     ]);
-    Ok(objects)
 }
 
 fn text(objects: &[Value]) -> String {
@@ -98,9 +105,20 @@ async fn let_clusters_refer_to_etcd(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The kinds of an external etcd, beside those of Cluster API.
+pub async fn serve_external_etcd(client: &Client) -> anyhow::Result<()> {
+    let kinds = definitions()?;
+    let own = kinds.into_iter().filter(|definition| {
+        let name = definition["metadata"]["name"].as_str();
+        !["clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"].map(Some).contains(&name)
+    });
+    define(client, &own.collect::<Vec<_>>()).await?;
+    let_clusters_refer_to_etcd(client).await
+}
+
 /// Machines in memory sign a member's certificate with the key of etcd's authority, wherever etcd is:
 /// they are given that of the cluster's own, beside the one that members are signed by.
-async fn let_machines_in_memory_sign(client: &Client) -> anyhow::Result<()> {
+pub async fn let_machines_in_memory_sign(client: &Client) -> anyhow::Result<()> {
     let secrets = kind_in(client, ("v1", "Secret"), NAMESPACE).await?;
     let name = |purpose: &str| format!("{CLUSTER}-{purpose}");
     let own = until("the cluster has an authority", async || Ok(secrets.get_opt(&name("ca")).await?)).await?;
@@ -127,13 +145,7 @@ impl Stand {
     pub async fn start(programs: Programs) -> anyhow::Result<Self> {
         let scene = Scene::start(&programs).await?;
         let provider = MachineProvider::start(&programs, &scene.server).await?;
-        let kinds = definitions()?;
-        let own = kinds.into_iter().filter(|definition| {
-            let name = definition["metadata"]["name"].as_str();
-            !["clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"].map(Some).contains(&name)
-        });
-        define(&scene.client, &own.collect::<Vec<_>>()).await?;
-        let_clusters_refer_to_etcd(&scene.client).await?;
+        serve_external_etcd(&scene.client).await?;
         apply(&scene.client, &[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})])
             .await?;
         let mut bench = Bench::beside(programs, &scene.file("etcd"), &scene.server).await?;

@@ -31,7 +31,7 @@ pub const NEW: &str = "v1.36.0";
 pub const CONTROL_PLANE: (&str, &str) = ("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane");
 pub const WORKERS: (&str, &str) = ("cluster.x-k8s.io/v1beta2", "MachineDeployment");
 pub const EXTENSION_CONFIG: (&str, &str) = ("runtime.cluster.x-k8s.io/v1beta2", "ExtensionConfig");
-const SYSTEM: &str = "stepgate-system";
+pub const SYSTEM: &str = "stepgate-system";
 
 /// How long the machines of an owner may take: on an idle machine two minutes.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -42,7 +42,7 @@ pub const PORT: u16 = 9540;
 /// What Cluster API writes on a Machine that it updates in place.
 const IN_PROGRESS: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
 
-const ON_DECLINE: &str = "inplace.stepgate.dev/on-decline";
+pub const ON_DECLINE: &str = "inplace.stepgate.dev/on-decline";
 
 /// What has to be built for it.
 pub fn needed() -> Vec<&'static str> {
@@ -113,16 +113,11 @@ impl Bench {
 
     /// What registers the extension under this name.
     pub fn registration(&self, name: &str) -> Value {
-        json!({"apiVersion": EXTENSION_CONFIG.0, "kind": EXTENSION_CONFIG.1, "metadata": {"name": name}, "spec": {
-            "clientConfig": {"url": format!("https://127.0.0.1:{PORT}/"), "caBundle": STANDARD.encode(self.server.authority().certificate())},
-            "namespaceSelector": {},
-        }})
+        registration(&self.server, name)
     }
 
     pub async fn is_discovered(&self, name: &str) -> anyhow::Result<()> {
-        let api = tests::servers::manifests::kind_of_cluster(&self.client, EXTENSION_CONFIG).await?;
-        let discovered = async || Ok(is_true(&api.get(name).await?, "Discovered").then_some(()));
-        until_within(&format!("extension {name} is discovered"), LIMIT, discovered).await
+        is_discovered(&self.client, name).await
     }
 
     /// The UIDs of all machines.
@@ -232,7 +227,7 @@ impl Bench {
 
     /// Starts the kubelets, which run what upgrades nodes.
     pub async fn start_kubelets(&self) -> anyhow::Result<(Kubelets, Watcher)> {
-        let kubelets = Kubelets::start(workload(&self.client, NAME).await?, OLD);
+        let kubelets = Kubelets::start(workload(&self.client, NAME, NAME).await?, OLD);
         let most_at_once = Arc::new(AtomicUsize::new(0));
         let (client, told) = (self.client.clone(), Arc::clone(&most_at_once));
         let task = tokio::spawn(async move {
@@ -266,6 +261,21 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// What registers the extension under this name.
+pub fn registration(server: &ApiServer, name: &str) -> Value {
+    json!({"apiVersion": EXTENSION_CONFIG.0, "kind": EXTENSION_CONFIG.1, "metadata": {"name": name}, "spec": {
+        "clientConfig": {"url": format!("https://127.0.0.1:{PORT}/"), "caBundle": STANDARD.encode(server.authority().certificate())},
+        "namespaceSelector": {},
+    }})
+}
+
+/// Waits until Cluster API knows the extension of this name.
+pub async fn is_discovered(client: &Client, name: &str) -> anyhow::Result<()> {
+    let api = tests::servers::manifests::kind_of_cluster(client, EXTENSION_CONFIG).await?;
+    let discovered = async || Ok(is_true(&api.get(name).await?, "Discovered").then_some(()));
+    until_within(&format!("extension {name} is discovered"), LIMIT, discovered).await
 }
 
 /// The extension with its controller, as the user of a kubeconfig.

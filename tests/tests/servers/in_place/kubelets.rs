@@ -14,8 +14,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
-use tests::servers::manifests::kind_in;
+use tests::servers::manifests::{kind_in, list};
 use tokio::task::JoinHandle;
+
+use crate::machines::MACHINE;
 
 /// Where upgraders' Pods are.
 const PODS: &str = "stepgate-nodes";
@@ -37,6 +39,30 @@ struct State {
     upgraded: Vec<String>,
 }
 
+/// What a node begins with that does not say what it runs.
+enum Begin {
+    At(&'static str),
+    AsMachines { management: Client, namespace: &'static str },
+}
+
+impl Begin {
+    /// Its version; none as long as no Machine says that the node is its own.
+    async fn version_of(&self, node: &str) -> anyhow::Result<Option<String>> {
+        match self {
+            Self::At(version) => Ok(Some((*version).to_owned())),
+            Self::AsMachines { management, namespace } => {
+                let machines = list(management, MACHINE, namespace).await?;
+                let text = |machine: &DynamicObject, path: &str| {
+                    machine.data.pointer(path).and_then(Value::as_str).map(str::to_owned)
+                };
+                let own =
+                    machines.iter().find(|machine| text(machine, "/status/nodeRef/name").as_deref() == Some(node));
+                Ok(own.and_then(|machine| text(machine, "/spec/version")))
+            }
+        }
+    }
+}
+
 impl Drop for Kubelets {
     fn drop(&mut self) {
         self.task.abort();
@@ -46,12 +72,21 @@ impl Drop for Kubelets {
 impl Kubelets {
     /// Those of a cluster's own server, whose nodes say nothing of what they run, or this.
     pub fn start(client: Client, begins_at: &'static str) -> Self {
+        Self::run(client, Begin::At(begins_at))
+    }
+
+    /// The same for nodes that say nothing, or what the Machine of each says in this namespace of its management cluster.
+    pub fn start_as_machines(client: Client, management: Client, namespace: &'static str) -> Self {
+        Self::run(client, Begin::AsMachines { management, namespace })
+    }
+
+    fn run(client: Client, begin: Begin) -> Self {
         let state = Arc::new(Mutex::new(State::default()));
         let known = Arc::clone(&state);
         let task = tokio::spawn(async move {
             loop {
                 // What is refused now is done the next time.
-                let _again = run(&client, begins_at, &known).await;
+                let _again = run(&client, &begin, &known).await;
                 // These are kubelets: they look again at their own pace.
                 tokio::time::sleep(PAUSE).await;
             }
@@ -78,9 +113,9 @@ pub fn upgraders(namespace: &str, version: &str) -> Value {
         "data": {version: image}})
 }
 
-/// A client of a cluster's own server, by the kubeconfig that Cluster API keeps.
-pub async fn workload(management: &Client, name: &str) -> anyhow::Result<Client> {
-    let secret = kind_in(management, ("v1", "Secret"), name).await?.get(&format!("{name}-kubeconfig")).await?;
+/// A client of a cluster's own server, by the kubeconfig that Cluster API keeps in its namespace.
+pub async fn workload(management: &Client, namespace: &str, name: &str) -> anyhow::Result<Client> {
+    let secret = kind_in(management, ("v1", "Secret"), namespace).await?.get(&format!("{name}-kubeconfig")).await?;
     let value = secret.data.pointer("/data/value").and_then(Value::as_str).context("no kubeconfig")?;
     let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8(STANDARD.decode(value)?)?)?;
     Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
@@ -100,12 +135,18 @@ pub async fn patch(api: &Api<DynamicObject>, name: &str, changed: &Value) -> any
     Ok(())
 }
 
-async fn run(client: &Client, begins_at: &str, state: &Mutex<State>) -> anyhow::Result<()> {
+async fn run(client: &Client, begin: &Begin, state: &Mutex<State>) -> anyhow::Result<()> {
     let nodes = of(client, "Node", None);
     for node in nodes.list(&ListParams::default()).await? {
         if node.data.pointer("/status/nodeInfo/osImage").and_then(Value::as_str).unwrap_or_default().is_empty() {
             let known = node.data.pointer("/status/nodeInfo/kubeletVersion").and_then(Value::as_str);
-            let version = known.filter(|known| !known.is_empty()).unwrap_or(begins_at);
+            let known = known.filter(|known| !known.is_empty()).map(str::to_owned);
+            let Some(version) = (match known {
+                Some(known) => Some(known),
+                None => begin.version_of(&node.name_any()).await?,
+            }) else {
+                continue;
+            };
             let info = json!({"kubeletVersion": version, "operatingSystem": "linux", "architecture": "amd64",
                 "osImage": "Debian GNU/Linux 12"});
             patch(&nodes, &node.name_any(), &json!({"status": {"nodeInfo": info}})).await?;

@@ -5,7 +5,7 @@
 //! stands in for the cluster's own.
 
 mod first_node;
-mod nodes;
+pub(crate) mod nodes;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
