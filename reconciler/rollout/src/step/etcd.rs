@@ -121,6 +121,10 @@ pub(super) fn goes_on(
     now: Timestamp,
 ) -> Option<Effect> {
     let observation = world.observation.as_deref().filter(|_| record.stage.name == StageName::Etcd)?;
+    // What could not be read may still be taken back: that there is no way back is not known then.
+    if ["EtcdadmCluster", "Machine", "KubeadmControlPlane"].iter().any(|kind| observation.unread.contains_key(*kind)) {
+        return None;
+    }
     let etcd = found(expected(&gate.expectations)?, observation).filter(|etcd| etcd.paused_by_us)?;
     // EKS Anywhere's controller writes the object itself, some time after Flux, and says that it is done once etcd is ready.
     let is_by_controller = gate.expectations.iter().any(|one| matches!(one, Expectation::EksaCluster(_)));
@@ -309,6 +313,12 @@ mod tests {
         bench.until("commit etcd 2");
         bench.first_member();
         while !bench.turn().iter().any(|effect| matches!(effect, Effect::Etcd(EtcdAct::TakeBack { .. }))) {}
+        // What could not be read is not known to be closed.
+        let mut unread = bench.world();
+        let read = std::sync::Arc::make_mut(unread.observation.as_mut().unwrap());
+        read.unread.insert("KubeadmControlPlane".to_owned(), "timed out".to_owned());
+        let said = format!("{:?}", step(&unread, bench.laboratory.now));
+        assert!(said.contains("could not be read") && !said.contains("Resume"), "{said}");
         // Somebody else has deleted it: from then on nothing is reverted.
         bench.machines.remove(0);
         assert!(bench.etcd.paused);
