@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::dump::owner;
 use crate::client::connection::Connection;
+use crate::client::error::RequestError;
 use crate::client::kind::{DEPLOYMENT, Kind, POD, STATEFUL_SET};
 use crate::client::request::Selection;
 use crate::write::restart;
@@ -16,7 +17,7 @@ use crate::write::restart;
 /// So many nodes are looked at.
 const NODES: usize = 200;
 
-/// Under which annotation it stands for which rollout a workload was restarted.
+/// Under which label it stands for which rollout a workload was restarted: what was is found by it where none of its pods has a node.
 pub(crate) const RESTARTED_FOR: &str = "stepgate.dev/restarted-for";
 
 /// What the next restart waits for, of which a change is worth a reading at once: by kind, namespace and name.
@@ -65,6 +66,9 @@ impl Awaited {
     }
 }
 
+/// Kind, namespace and name of a workload.
+type Key = (String, String, String);
+
 /// The kind of a workload that a restart makes anew.
 pub(crate) fn kind_of(kind: &str) -> Option<&'static Kind> {
     match kind {
@@ -74,8 +78,8 @@ pub(crate) fn kind_of(kind: &str) -> Option<&'static Kind> {
     }
 }
 
-/// Reads what runs on the nodes of Fargate among these, for a cluster of this version. Where Stepgate restarts it, a dry run tells
-/// whether the next restart would be refused, and what that waits for is told besides.
+/// Reads what runs on the nodes of Fargate among these, for a cluster of this version. Where Stepgate restarts it, what it has restarted
+/// is read wherever its pods are, a dry run tells whether the next restart would be refused, and what that waits for is told besides.
 pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restarts: bool) -> (FargateReading, Awaited) {
     let (mut reading, mut awaited) = (FargateReading::default(), Awaited::default());
     let on_fargate = nodes.iter().filter(|node| node.origin == Some(NodeOrigin::Fargate));
@@ -83,7 +87,7 @@ pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restar
         let kubelet = node.kubelet_version.as_deref().unwrap_or_default().trim_start_matches('v');
         !kubelet.strip_prefix(version).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
     };
-    let mut owners: BTreeMap<(String, String, String), u32> = BTreeMap::new();
+    let mut owners: BTreeMap<Key, u32> = BTreeMap::new();
     for (looked, node) in on_fargate.enumerate() {
         if looked == NODES {
             reading.unread.push(format!("more than {NODES} nodes"));
@@ -115,10 +119,25 @@ pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restar
             }
         }
     }
-    for ((kind, namespace, name), old_pods) in owners {
-        let Some(known) = kind_of(&kind) else { continue };
-        match own.get(&known.resource("v1"), Some(&namespace), &name).await {
-            Ok(Some(object)) => reading.workloads.push(workload(&object, kind, namespace, name, old_pods)),
+    // Only after the pods: a restart whose pods have gone since, and whose new ones have no node yet, is under way as well.
+    let mut restarted = BTreeMap::new();
+    if restarts {
+        for kind in [&DEPLOYMENT, &STATEFUL_SET] {
+            let selection = Selection { labels: Some(RESTARTED_FOR), ..Selection::default() };
+            match own.list_selected(kind, Some("v1"), selection).await {
+                Ok(objects) => restarted.extend(objects.into_iter().map(|object| (key_of(kind, &object), object))),
+                Err(error) => reading.unread.push(error.to_string()),
+            }
+        }
+    }
+    restarted.keys().for_each(|key| _ = owners.entry(key.clone()).or_default());
+    for (key, old_pods) in owners {
+        let object = match restarted.remove(&key) {
+            Some(object) => Ok(Some(object)),
+            None => get(own, &key).await,
+        };
+        match object {
+            Ok(Some(object)) => reading.workloads.push(workload(&object, key, old_pods)),
             // It went, and its pods go.
             Ok(None) => {}
             Err(error) => reading.unread.push(error.to_string()),
@@ -138,7 +157,17 @@ pub(crate) async fn read(own: &Connection, nodes: &[Node], version: &str, restar
     (reading, awaited)
 }
 
-fn workload(object: &DynamicObject, kind: String, namespace: String, name: String, old_pods: u32) -> FargateWorkload {
+fn key_of(kind: &Kind, object: &DynamicObject) -> Key {
+    let metadata = object.metadata.clone();
+    (kind.kind.to_owned(), metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default())
+}
+
+async fn get(own: &Connection, (kind, namespace, name): &Key) -> Result<Option<DynamicObject>, RequestError> {
+    let Some(kind) = kind_of(kind) else { return Ok(None) };
+    own.get(&kind.resource("v1"), Some(namespace), name).await
+}
+
+fn workload(object: &DynamicObject, (kind, namespace, name): Key, old_pods: u32) -> FargateWorkload {
     let number = |path: &str| object.data.pointer(path).and_then(Value::as_i64);
     let wanted = number("/spec/replicas").unwrap_or(1);
     let count = |path: &str| number(path).unwrap_or(0);
@@ -154,8 +183,8 @@ fn workload(object: &DynamicObject, kind: String, namespace: String, name: Strin
     } else {
         None
     };
-    let annotations = object.metadata.annotations.as_ref();
-    let restarted_for = annotations.and_then(|known| known.get(RESTARTED_FOR)).cloned();
+    let labels = object.metadata.labels.as_ref();
+    let restarted_for = labels.and_then(|known| known.get(RESTARTED_FOR)).cloned();
     let is_settled = is_observed && is_whole;
     FargateWorkload { kind, namespace, name, old_pods, is_settled, cannot_roll, refused: None, restarted_for }
 }

@@ -1,6 +1,7 @@
 //! Real reads, probes, backups and applies against the scripted API server.
 
 mod acting;
+mod fargate;
 mod identity;
 mod inspecting;
 mod leading;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rollout::{EksPart, FluxObservation, FluxReference, WorkloadObservation};
+use rollout::{FluxObservation, FluxReference, WorkloadObservation};
 
 use super::acting::{apply_request, applying};
 use super::workload::{SECRET, kubeconfig};
 use super::*;
-use crate::kubernetes::{ChangeScope, ManagementWatches};
+use crate::kubernetes::ManagementWatches;
 use host::waiting::end_of;
 
 const KUSTOMIZATIONS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations";
@@ -169,51 +169,5 @@ async fn where_other_pods_may_be_there_than_were_told_of_all_are_read() {
         let (digest, asked) = read_again(script).await;
         assert_eq!(digest, Some(format!("sha256:{}", "b".repeat(64))));
         assert_eq!(asked, [format!("{PODS}/capi-0"), DEPLOYMENT.to_owned(), format!("GET {PODS}")]);
-    }
-}
-
-/// An old node of Fargate, which carries a pod.
-fn old_of_fargate(name: &str) -> Value {
-    json!({"metadata": {"name": name, "labels": {"eks.amazonaws.com/compute-type": "fargate"}},
-        "status": {"nodeInfo": {"kubeletVersion": "v1.31.4-eks-1"}}})
-}
-
-fn pod_on_fargate(name: &str, node: &str, kind: &str, owner: &str) -> Value {
-    let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "u", "controller": true}]);
-    json!({"metadata": {"name": name, "namespace": "shop", "resourceVersion": "1", "ownerReferences": owner,
-        "labels": {"pod-template-hash": "6c"}}, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
-}
-
-#[tokio::test]
-async fn what_a_restart_on_fargate_waits_for_is_told_at_once() {
-    let workload = |name: &str| json!({"metadata": {"name": name, "namespace": "shop", "resourceVersion": "1"}});
-    let cart = pod_on_fargate("cart-6c-x", "fargate-1", "ReplicaSet", "cart-6c");
-    let store = pod_on_fargate("store-0", "fargate-2", "StatefulSet", "store");
-    let resources = ["/api/v1/nodes", "/api/v1/pods", "/apis/apps/v1/deployments", "/apis/apps/v1/statefulsets"];
-    let read = resources.iter().fold(served(), |script, path| script.watch(path, &[]));
-    let on = |node: &str| format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
-    let read = read
-        .list("/api/v1/nodes", &[old_of_fargate("fargate-1"), old_of_fargate("fargate-2")])
-        .list(&on("fargate-1"), std::slice::from_ref(&cart))
-        .list(&on("fargate-2"), &[store])
-        .object("/apis/apps/v1/namespaces/shop/deployments/cart", workload("cart"))
-        .object("/apis/apps/v1/namespaces/shop/statefulsets/store", workload("store"));
-    let part = EksPart::Fargate { version: "1.32".to_owned(), restarts: true };
-    let request = request(vec![Expectation::Eks(part.into())]);
-    for (path, object) in [(1, cart), (2, workload("cart")), (3, workload("store"))] {
-        let server = ApiServer::start(read.clone().watch(resources[path], &[object])).await;
-        let watches = Arc::new(ManagementWatches::default());
-        let cluster = KubernetesCluster::management(server.connection(), PathBuf::new()).watched("prod", &watches);
-        cluster.follow(&request, &[]).await;
-        let read = cluster.observe(&request).await.fargate.unwrap();
-        assert_eq!(read.workloads.iter().map(|known| known.old_pods).collect::<Vec<_>>(), [1, 1], "{read:?}");
-        // A reading names what is followed from then on, which a visit does at once.
-        assert_eq!(watches.changes().take().get("prod"), Some(&ChangeScope::More));
-        cluster.follow(&request, &[]).await;
-        end_of(&format!("a change of {}", resources[path]), watches.changes().changed()).await;
-        drop(watches.changes().take());
-        // Of what is followed already nothing is to be asked for at once.
-        cluster.observe(&request).await;
-        assert_eq!(watches.changes().of("prod"), None);
     }
 }

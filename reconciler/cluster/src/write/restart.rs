@@ -36,7 +36,7 @@ async fn patch(
 ) -> Result<(), RequestError> {
     let Some(kind) = kind_of(&workload.kind) else { return Ok(()) };
     let patch: Value = json!({
-        "metadata": {"annotations": {RESTARTED_FOR: rollout}},
+        "metadata": {"labels": {RESTARTED_FOR: rollout}},
         "spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}}},
     });
     own.merge(&kind.resource("v1"), Some(&workload.namespace), &workload.name, &patch, dry_run).await.map(drop)
