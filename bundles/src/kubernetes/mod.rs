@@ -136,12 +136,19 @@ pub(crate) fn number(digits: &str) -> Option<u64> {
     (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok()).flatten()
 }
 
+/// No version is longer than a tag of an image may be.
+const LONGEST: usize = 128;
+
 impl FromStr for KubernetesVersion {
     type Err = KubernetesVersionError;
 
-    /// Accepts a leading `v`, and anything behind three numbers (`-eks-1-30-58`, `+k3s1`, `---vmware.2-tkg.1`).
+    /// Accepts a leading `v`, and behind three numbers whatever tags are made of (`-eks-1-30-58`, `+k3s1`, `---vmware.2-tkg.1`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || KubernetesVersionError { text: text.chars().take(100).collect() };
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.' | b'_' | b'~');
+        if text.len() > LONGEST || !text.bytes().all(is_part) {
+            return Err(error());
+        }
         let plain = text.strip_prefix('v').unwrap_or(text);
         let numbers = plain.split(['-', '+', '_']).next().unwrap_or(plain);
         let mut parts = numbers.split('.').map(number);

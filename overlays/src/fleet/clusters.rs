@@ -9,7 +9,7 @@ use super::objects::naming::{self, is_name};
 use super::objects::{FoundObject, Objects};
 use super::scan::cluster_of_path;
 use crate::ClusterSpec;
-use domain::{Problem, ProblemCode, RepoPath, Severity};
+use domain::{GroupName, Problem, ProblemCode, RepoPath, Severity};
 
 /// Every cluster among `objects`, by name; broken ones become problems.
 pub(super) fn clusters(
@@ -24,23 +24,13 @@ pub(super) fn clusters(
     let mut broken: Vec<&FoundObject> = Vec::new();
     for object in all.iter().copied().filter(|object| !object.is_local) {
         let Some(read) = kinds::reader(object) else { continue };
-        if object.name.is_empty() {
-            let problem = object.problem(&["metadata"], "", format!("a {} has no metadata.name", object.kind));
-            problems.push(match cluster_of_path(&object.path) {
-                Some(cluster) => problem.cluster(cluster),
-                None => problem,
-            });
+        if let Some(problem) = bad_name(object) {
+            problems.push(problem);
             broken.push(object);
             continue;
         }
-        if !is_name(&object.name) {
-            let message = format!("{:?} is not a valid name for a cluster", object.name);
-            let problem = object.problem(&["metadata", "name"], &object.name, message);
-            problems.push(problem.hint("use lower-case letters, digits and hyphens, as Kubernetes asks for"));
-            broken.push(object);
-            continue;
-        }
-        match read(object, &index, problems) {
+        let read = read(object, &index, problems);
+        match read.and_then(|read| bad_group(object, &read.0).map_or(Ok(read), |problem| Err(Box::new(problem)))) {
             Ok((mut cluster, seeds)) => {
                 let members = members::members(object, seeds, &index, &all, &folders);
                 problems.extend(members::check(object, &cluster.worker_groups, &members, &index));
@@ -59,6 +49,35 @@ pub(super) fn clusters(
     problems.extend(members::check_shared(&users(&clusters)));
     tell_strays(&all, &clusters, &broken, &index, problems);
     clusters.into_iter().map(|(cluster, _)| cluster).collect()
+}
+
+/// Why an object can be no cluster, by what it is called.
+fn bad_name(object: &FoundObject) -> Option<Problem> {
+    let FoundObject { kind, name, namespace, .. } = object;
+    if name.is_empty() {
+        let problem = object.problem(&["metadata"], "", format!("a {kind} has no metadata.name"));
+        return Some(match cluster_of_path(&object.path) {
+            Some(cluster) => problem.cluster(cluster),
+            None => problem,
+        });
+    }
+    let is_namespace = namespace.is_empty() || (is_name(namespace) && !namespace.contains('.') && namespace.len() < 64);
+    let (field, message) = if !is_name(name) {
+        ("name", format!("{name:?} is not a valid name for a cluster"))
+    } else if !is_namespace {
+        ("namespace", format!("{namespace:?} is not a valid namespace"))
+    } else {
+        return None;
+    };
+    let problem = object.problem(&["metadata", field], name, message);
+    Some(problem.hint("use lower-case letters, digits and hyphens, as Kubernetes asks for"))
+}
+
+/// A worker group after which no stage can be called.
+fn bad_group(object: &FoundObject, cluster: &ClusterSpec) -> Option<Problem> {
+    let bad = cluster.worker_groups.iter().find_map(|group| group.name.parse::<GroupName>().err())?;
+    let problem = object.problem(&["metadata", "name"], &object.name, bad.to_string());
+    Some(problem.hint("name the group after Kubernetes' rules: lower-case letters, digits and hyphens"))
 }
 
 /// Objects, each with the clusters that it belongs to, in order of place.

@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 pub struct InvalidIdentifier {
     /// Which identifier was read, in words.
     what: &'static str,
-    /// What was given.
+    /// What was given, as far as its first 100 characters go.
     text: String,
     /// The accepted form.
     expected: &'static str,
@@ -39,7 +39,7 @@ macro_rules! identifier {
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 let read: fn(&str) -> Option<String> = $read;
-                read(text).map(|text| Self(text.into())).ok_or_else(|| InvalidIdentifier { what: $what, text: text.to_owned(), expected: $expected })
+                read(text).map(|text| Self(text.into())).ok_or_else(|| InvalidIdentifier { what: $what, text: text.chars().take(100).collect(), expected: $expected })
             }
         }
 
