@@ -136,6 +136,8 @@ impl<'t> Kustomizations<'t> {
 
     fn enter(&self, folder: &str, closure: &mut Closure) {
         if !closure.folders.insert(folder.to_owned()) {
+            // In a circle, or twice: kustomize refuses both, and says which.
+            closure.is_plain = false;
             return;
         }
         if self.follow_link(folder, None, closure) {
@@ -169,13 +171,13 @@ impl<'t> Kustomizations<'t> {
             }
         }
         for name in listed.resources.iter().chain(&listed.components) {
-            let Some(target) = join(folder, name) else {
+            let Some(target) = join(folder, name).filter(|_| !name.is_empty()) else {
                 closure.missing.push(name.clone());
                 closure.is_plain = false;
                 continue;
             };
             if let Some(entry) = self.tree.entry(&target) {
-                closure.resources.insert(entry.path.clone());
+                closure.is_plain &= closure.resources.insert(entry.path.clone());
             } else if self.tree.is_folder(&target) {
                 self.enter(&target, closure);
             } else if !self.follow_link(&target, Some(&path), closure) {
@@ -258,7 +260,8 @@ const CHANGES: [&str; 7] =
 fn read(tree: &Tree<'_>, path: &RepoPath) -> Option<Listed> {
     let content = tree.text(path)?;
     let documents = yaml::parse_with(&content, &Limits::default(), Rules::V2).ok()?;
-    let mut listed = Listed { is_plain: true, ..Listed::default() };
+    // Whatever kustomize may refuse is not plain: building it tells.
+    let mut listed = Listed { is_plain: documents.len() == 1, ..Listed::default() };
     let document = documents.into_iter().next();
     let mapping = document.as_ref().and_then(|document| document.root.as_mapping());
     for entry in mapping.into_iter().flatten() {
@@ -267,7 +270,11 @@ fn read(tree: &Tree<'_>, path: &RepoPath) -> Option<Listed> {
         listed.patches |= CHANGES.contains(&key.as_str());
         match key.as_str() {
             "kind" => listed.is_component = entry.value.as_str() == Some("Component"),
-            "resources" | "bases" => listed.resources.extend(texts(&entry.value)),
+            "resources" | "bases" => {
+                let names = texts(&entry.value);
+                listed.is_plain &= entry.value.as_sequence().is_some_and(|items| items.len() == names.len());
+                listed.resources.extend(names);
+            }
             "components" => listed.components.extend(texts(&entry.value)),
             "patches" | "patchesjson6902" | "replacements" => {
                 let items = entry.value.as_sequence().unwrap_or_default();
