@@ -2,12 +2,12 @@
 
 use axum::http;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ApiResource, DynamicObject, Request};
+use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
 
 use super::connection::Connection;
 use super::error::RequestError;
-use super::request::{FIELD_MANAGER, described, path};
+use super::request::{FIELD_MANAGER, at, described, within};
 
 impl Connection {
     /// Creates an object without keeping it.
@@ -20,7 +20,8 @@ impl Connection {
         let parameters = PostParams { dry_run: true, field_manager: Some(FIELD_MANAGER.to_owned()) };
         let attempt = format!("create a {} as a dry run", resource.kind);
         let body = object.to_string().into_bytes();
-        self.send::<Value>(&attempt, Request::new(path(resource, namespace)).create(&parameters, body)).await.map(drop)
+        let request = within(resource, namespace).and_then(|request| request.create(&parameters, body));
+        self.send::<Value>(&attempt, request).await.map(drop)
     }
 
     /// Creates an object. One that is there already is a conflict.
@@ -33,7 +34,8 @@ impl Connection {
         let parameters = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
         let attempt = format!("create a {}", resource.kind);
         let body = object.to_string().into_bytes();
-        self.send(&attempt, Request::new(path(resource, namespace)).create(&parameters, body)).await
+        let request = within(resource, namespace).and_then(|request| request.create(&parameters, body));
+        self.send(&attempt, request).await
     }
 
     /// What a path answers that a request is posted to which creates nothing.
@@ -56,7 +58,7 @@ impl Connection {
         };
         let parameters = DeleteParams::background().preconditions(preconditions);
         let attempt = format!("delete {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).delete(name, &parameters);
+        let request = at(resource, namespace, name).and_then(|request| request.delete(name, &parameters));
         // Some servers answer without a word.
         self.answer(&attempt, request).await.map(drop)
     }
@@ -73,7 +75,8 @@ impl Connection {
         let parameters =
             PatchParams { dry_run, field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let attempt = format!("patch {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Merge(patch));
+        let request = at(resource, namespace, name);
+        let request = request.and_then(|request| request.patch(name, &parameters, &Patch::Merge(patch)));
         self.send(&attempt, request).await
     }
 
@@ -87,8 +90,9 @@ impl Connection {
     ) -> Result<DynamicObject, RequestError> {
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let attempt = format!("patch the status of {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace));
-        let request = request.patch_subresource("status", name, &parameters, &Patch::Merge(patch));
+        let request = at(resource, namespace, name);
+        let request =
+            request.and_then(|request| request.patch_subresource("status", name, &parameters, &Patch::Merge(patch)));
         self.send(&attempt, request).await
     }
 
@@ -103,7 +107,8 @@ impl Connection {
     ) -> Result<DynamicObject, RequestError> {
         let parameters = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER) };
         let attempt = format!("apply {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Apply(object));
+        let request = at(resource, namespace, name);
+        let request = request.and_then(|request| request.patch(name, &parameters, &Patch::Apply(object)));
         self.send(&attempt, request).await
     }
 
@@ -119,7 +124,8 @@ impl Connection {
     ) -> Result<DynamicObject, RequestError> {
         let parameters = PatchParams { dry_run: true, force: true, ..PatchParams::apply(manager) };
         let attempt = format!("apply {} as a dry run", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Apply(object));
+        let request = at(resource, namespace, name);
+        let request = request.and_then(|request| request.patch(name, &parameters, &Patch::Apply(object)));
         self.send(&attempt, request).await
     }
 }

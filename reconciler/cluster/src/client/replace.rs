@@ -1,12 +1,12 @@
 //! Objects that are put in the place of what is there.
 
 use kube::api::PostParams;
-use kube::core::{ApiResource, DynamicObject, Request};
+use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
 
 use super::connection::Connection;
 use super::error::RequestError;
-use super::request::{FIELD_MANAGER, described, path};
+use super::request::{FIELD_MANAGER, at, described};
 
 impl Connection {
     /// Puts an object in the place of the one that is there. One that has another `resourceVersion` by now is a
@@ -22,6 +22,7 @@ impl Connection {
         let parameters = PostParams { dry_run, field_manager: Some(FIELD_MANAGER.to_owned()) };
         let attempt = format!("replace {}", described(resource, namespace, name));
         let body = object.to_string().into_bytes();
-        self.send(&attempt, Request::new(path(resource, namespace)).replace(name, &parameters, body)).await
+        let request = at(resource, namespace, name).and_then(|request| request.replace(name, &parameters, body));
+        self.send(&attempt, request).await
     }
 }

@@ -201,7 +201,7 @@ impl Connection {
         attempt: &str,
     ) -> Result<Vec<DynamicObject>, RequestError> {
         let Selection { labels, fields, at_most, managers } = selection;
-        let request = Request::new(path(resource, namespace));
+        let request = within(resource, namespace).map_err(|error| self.unbuilt(attempt, error))?;
         let mut parameters = ListParams::default().limit(at_most.unwrap_or(PAGE));
         parameters.label_selector = labels.map(str::to_owned);
         parameters.field_selector = fields.map(str::to_owned);
@@ -214,8 +214,8 @@ impl Connection {
 
     /// Name, generation and managers of every object of a kind, without what is in them.
     pub(crate) async fn list_all_metadata(&self, resource: &ApiResource) -> Result<Vec<DynamicObject>, RequestError> {
-        let request = Request::new(path(resource, None));
         let attempt = format!("list {}", resource.plural);
+        let request = within(resource, None).map_err(|error| self.unbuilt(&attempt, error))?;
         self.pages(&attempt, ListParams::default().limit(PAGE), true, |page| request.list_metadata(page)).await
     }
 
@@ -262,7 +262,7 @@ impl Connection {
         name: &str,
     ) -> Result<Option<DynamicObject>, RequestError> {
         let attempt = format!("get {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).get(name, &GetParams::default());
+        let request = at(resource, namespace, name).and_then(|request| request.get(name, &GetParams::default()));
         self.send_if_there(&attempt, request).await
     }
 
@@ -274,7 +274,8 @@ impl Connection {
         name: &str,
     ) -> Result<Option<DynamicObject>, RequestError> {
         let attempt = format!("get {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).get_metadata(name, &GetParams::default());
+        let request = at(resource, namespace, name);
+        let request = request.and_then(|request| request.get_metadata(name, &GetParams::default()));
         self.send_if_there(&attempt, request).await
     }
 
@@ -287,7 +288,8 @@ impl Connection {
     ) -> Result<(Vec<DynamicObject>, bool), RequestError> {
         let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
         let attempt = format!("list {}{place}", resource.plural);
-        let request = Request::new(path(resource, namespace)).list_metadata(&ListParams::default().limit(PAGE));
+        let request = within(resource, namespace);
+        let request = request.and_then(|request| request.list_metadata(&ListParams::default().limit(PAGE)));
         let page: Option<ObjectList<DynamicObject>> = self.send_if_there(&attempt, request).await?;
         let Some(page) = page else { return Ok((Vec::new(), false)) };
         let is_all = page.metadata.continue_.is_none_or(|token| token.is_empty());
@@ -313,11 +315,13 @@ impl Connection {
     pub(crate) async fn kinds(&self, api_version: &str) -> Result<Vec<Address>, RequestError> {
         let base = if api_version.contains('/') { "/apis" } else { "/api" };
         // The version is the last segment of the path, so that a name with a slash is not refused by the client.
-        let (base, name) = match api_version.split_once('/') {
-            Some((group, version)) => (format!("{base}/{group}"), version),
-            None => (base.to_owned(), api_version),
+        let (group, version) = match api_version.split_once('/') {
+            Some((group, version)) => (Some(group), version),
+            None => (None, api_version),
         };
-        let request = Request::new(base).get(name, &GetParams::default());
+        let base = group.map_or(base.to_owned(), |group| format!("{base}/{group}"));
+        let request = group.map_or(Ok(()), segment).and_then(|()| segment(version));
+        let request = request.and_then(|()| Request::new(base).get(version, &GetParams::default()));
         let resources: Resources = match self.send(&format!("list the kinds of {api_version}"), request).await {
             Ok(resources) => resources,
             Err(error) if error.is_not_found() => return Ok(Vec::new()),
@@ -378,6 +382,10 @@ impl Connection {
         serde_json::from_slice(answer).map_err(|error| RequestError::malformed(attempt, &self.server, &error))
     }
 
+    fn unbuilt(&self, attempt: &str, error: kube::core::request::Error) -> RequestError {
+        RequestError::new(attempt, &self.server, &kube::Error::BuildRequest(error))
+    }
+
     /// Sends a request and reads its answer. Nothing of it is logged: it may be a Secret.
     pub(super) async fn answer(
         &self,
@@ -385,7 +393,7 @@ impl Connection {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Vec<u8>, RequestError> {
         let failed = |error: kube::Error| RequestError::new(attempt, &self.server, &error);
-        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+        let request = request.map_err(|error| self.unbuilt(attempt, error))?;
         self.permit().await;
         let mut patience = self.timeout;
         if let Some(fence) = self.fence.as_ref().filter(|_| writes(&request)) {
@@ -444,11 +452,38 @@ fn writes(request: &http::Request<Vec<u8>>) -> bool {
     request.method() != http::Method::GET && !is_dry_run()
 }
 
-/// The path of a kind's objects.
-pub(super) fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
+/// Requests to the resource, in one namespace or in all.
+///
+/// # Errors
+/// When the namespace can be none: it comes from a file of the repository, and could lead to another path.
+pub(super) fn within(resource: &ApiResource, namespace: Option<&str>) -> Result<Request, kube::core::request::Error> {
+    namespace.map_or(Ok(()), segment)?;
     let base = if resource.group.is_empty() { "/api" } else { "/apis" };
     let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
-    format!("{base}/{}/{namespace}{}", resource.api_version, resource.plural)
+    Ok(Request::new(format!("{base}/{}/{namespace}{}", resource.api_version, resource.plural)))
+}
+
+/// Requests to the resource, of which one concerns the object of this name.
+///
+/// # Errors
+/// As [`within`], for the name too.
+pub(super) fn at(
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Request, kube::core::request::Error> {
+    segment(name)?;
+    within(resource, namespace)
+}
+
+/// Whether a name is one segment of a path, as the API server asks of names (`IsValidPathSegmentName`).
+fn segment(name: &str) -> Result<(), kube::core::request::Error> {
+    let is_part = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b'%' | b'?' | b'#' | b'\\');
+    if !name.is_empty() && !matches!(name, "." | "..") && name.bytes().all(is_part) {
+        return Ok(());
+    }
+    let name: String = name.chars().take(100).collect();
+    Err(kube::core::request::Error::Validation(format!("{name:?} is no name in the API of Kubernetes")))
 }
 
 /// `Kind namespace/name`.

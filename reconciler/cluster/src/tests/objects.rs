@@ -288,3 +288,26 @@ async fn a_control_plane_whose_kind_is_not_served_is_unknown() {
     let reason = &observation.unread["TalosControlPlane"];
     assert!(reason.contains("controlplane.cluster.x-k8s.io does not serve the kind"), "{reason}");
 }
+
+#[tokio::test]
+async fn no_name_of_the_repository_leads_to_another_path_of_the_api() {
+    let server = ApiServer::start(Script::default()).await;
+    let connection = server.connection();
+    let resource = crate::client::kind::DEPLOYMENT.resource("v1");
+    let names = ["..", ".", "", "a/b", "../../secrets/x", "a%2fb", "a?watch=true", "a#b", "a b", "a\\b", "a\nb", "ä"];
+    for name in names {
+        let answers = [
+            connection.get(&resource, Some(name), "web").await.map(drop),
+            connection.get(&resource, Some("shop"), name).await.map(drop),
+            connection.merge(&resource, Some(name), "web", &json!({}), false).await.map(drop),
+            connection.apply(&resource, Some("shop"), name, &json!({}), false).await.map(drop),
+            connection.create(&resource, Some(name), &json!({})).await.map(drop),
+            connection.kinds(&format!("apps/{name}")).await.map(drop),
+        ];
+        for answer in answers {
+            let error = answer.unwrap_err().to_string();
+            assert!(error.contains("is no name in the API of Kubernetes"), "{name:?}: {error}");
+        }
+    }
+    assert_eq!(server.lines(), [""; 0]);
+}
