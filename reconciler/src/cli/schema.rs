@@ -35,7 +35,7 @@ pub(super) fn of_policy() -> Result<String, CommandError> {
 /// Prints the schema.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     match arguments.document {
-        Document::Policy => output::print_text(&of_policy()?)?,
+        Document::Policy => output::print_content(&of_policy()?)?,
     }
     Ok(Exit::Success)
 }

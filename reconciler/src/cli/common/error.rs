@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::Write as _;
 
+use crate::cli::terminal::printable::printable;
+
 /// An error of a verb together with what the person can do about it.
 ///
 /// Hints are data, not text glued to the message, so that `-o json` and a terminal can show them apart.
@@ -43,11 +45,11 @@ impl CommandError {
             }
             let label = if depth == 0 { "error" } else { "  caused by" };
             // A closed standard error leaves nobody to tell.
-            let _ = writeln!(stderr, "{label}: {text}");
+            let _ = writeln!(stderr, "{label}: {}", printable(&text));
             seen.push_str(&text);
         }
         for hint in &self.hints {
-            let _ = writeln!(stderr, "hint: {hint}");
+            let _ = writeln!(stderr, "hint: {}", printable(hint));
         }
     }
 }

@@ -1,12 +1,13 @@
 //! One way to print what a read verb found: `-o table|json|yaml|markdown`, data on standard output.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 
 use super::error::CommandError;
 use super::wrap;
 use crate::cli::terminal::paint;
+use crate::cli::terminal::printable::printable;
 
 /// The form of the data on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -68,12 +69,8 @@ pub trait Report: Serialize {
 /// When standard output cannot be written (a closed pipe is no error) or the report cannot be serialized.
 pub fn print<R: Report>(format: Format, report: &R) -> Result<(), CommandError> {
     let text = match format {
-        Format::Json => {
-            let mut text = serde_json::to_string_pretty(report)?;
-            text.push('\n');
-            text
-        }
-        Format::Yaml => serde_yaml::to_string(report)?,
+        Format::Json => return print_content(&format!("{}\n", serde_json::to_string_pretty(report)?)),
+        Format::Yaml => return print_content(&serde_yaml::to_string(report)?),
         Format::Table => text(report),
         Format::Markdown => render(report, markdown),
         Format::Wide => render(report, wide),
@@ -92,15 +89,23 @@ pub fn text<R: Report>(report: &R) -> String {
 /// # Errors
 /// As [`print`].
 pub fn print_line<T: Serialize>(document: &T) -> Result<(), CommandError> {
-    print_text(&format!("{}\n", serde_json::to_string(document)?))
+    print_content(&format!("{}\n", serde_json::to_string(document)?))
 }
 
-/// Prints text as it is.
+/// Prints text for people, without what would steer their terminal.
 ///
 /// # Errors
 /// As [`print`].
 pub fn print_text(text: &str) -> Result<(), CommandError> {
-    write(&mut anstream::stdout().lock(), text.as_bytes())
+    write(&mut anstream::stdout().lock(), printable(text).as_bytes())
+}
+
+/// Prints a document or the content of a file: byte by byte for a program that reads it, and as [`print_text`] for people.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_content(text: &str) -> Result<(), CommandError> {
+    if io::stdout().is_terminal() { print_text(text) } else { print_bytes(text.as_bytes()) }
 }
 
 /// Prints bytes as they are, colour codes included: for what others read byte by byte.
@@ -114,7 +119,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), CommandError> {
 /// Writes one line to standard error: a remark on what is printed.
 pub fn note(line: &str) {
     // A closed standard error leaves nobody to tell.
-    let _ = writeln!(anstream::stderr().lock(), "{line}");
+    let _ = writeln!(anstream::stderr().lock(), "{}", printable(line));
 }
 
 fn write(stdout: &mut dyn Write, bytes: &[u8]) -> Result<(), CommandError> {

@@ -105,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     };
     if arguments.output == Format::Table && arguments.to.is_none() {
         for (path, bytes) in &tree.files {
-            output::print_text(&format!("---\n# {path}\n{}", String::from_utf8_lossy(bytes)))?;
+            output::print_content(&format!("---\n# {path}\n{}", String::from_utf8_lossy(bytes)))?;
         }
     } else {
         output::print(arguments.output, &report)?;

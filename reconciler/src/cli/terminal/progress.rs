@@ -6,6 +6,8 @@ use std::time::Duration;
 use git::follow_transfers;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::printable::printable;
+
 /// What is drawn of a step whose end is known.
 const COUNTED: &str = "{prefix} {wide_bar} {pos}/{len}, {per_sec}, {eta} left  {msg}";
 
@@ -42,7 +44,7 @@ impl Step {
 
     /// What it is at.
     pub fn at(&self, part: &str) {
-        self.bar.set_message(part.to_owned());
+        self.bar.set_message(printable(part).into_owned());
     }
 
     /// One part is done.

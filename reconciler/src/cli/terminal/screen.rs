@@ -7,6 +7,7 @@ use terminal_size::{Height, Width, terminal_size_of};
 
 use crate::cli::common::error::CommandError;
 use crate::cli::common::output;
+use crate::cli::terminal::printable::printable;
 
 /// How many columns text takes where a terminal does not say how many it has.
 const COLUMNS: usize = 100;
@@ -45,6 +46,7 @@ impl Screen {
             self.shown = Some(text.to_owned());
             return output::print_text(text);
         };
+        let text = &*printable(text);
         let plain = AutoStream::choice(&std::io::stdout()) == ColorChoice::Never;
         let text = if plain { anstream::adapter::strip_str(text).to_string() } else { text.to_owned() };
         // A terminal of another size shows another part of the same text.

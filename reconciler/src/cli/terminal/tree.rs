@@ -20,7 +20,7 @@ pub struct Branch {
 
 /// The tree as lines. With a width, what is longer goes on below; without one, each thing is one line, for programs that look for it.
 pub fn drawn(clusters: &[Branch], width: Option<usize>) -> String {
-    let longest = clusters.iter().map(|cluster| cluster.name.chars().count()).max().unwrap_or_default();
+    let longest = longest(clusters);
     let mut text = String::new();
     for cluster in clusters {
         let name = format!("{:<longest$}", cluster.name);
@@ -30,8 +30,16 @@ pub fn drawn(clusters: &[Branch], width: Option<usize>) -> String {
     text
 }
 
+/// No name in a cluster is longer (RFC 1123); beside one that is, the others are not moved aside.
+const WIDEST: usize = 63;
+
+/// The width of these names.
+fn longest(branches: &[Branch]) -> usize {
+    branches.iter().map(|branch| branch.name.chars().count()).max().unwrap_or_default().min(WIDEST)
+}
+
 fn below(text: &mut String, margin: &str, branch: &Branch, width: Option<usize>) {
-    let longest = branch.below.iter().map(|one| one.name.chars().count()).max().unwrap_or_default();
+    let longest = longest(&branch.below);
     for (index, one) in branch.below.iter().enumerate() {
         let is_last = index + 1 == branch.below.len();
         let (first, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -69,6 +77,12 @@ mod tests {
 
     fn branch(name: &str, state: &str, below: Vec<Branch>) -> Branch {
         Branch { name: name.to_owned(), state: state.to_owned(), below, ..Branch::default() }
+    }
+
+    #[test]
+    fn a_name_without_an_end_is_drawn_and_moves_no_other_aside() {
+        let drawn = drawn(&[branch(&"x".repeat(100_000), "done", Vec::new()), branch("y", "done", Vec::new())], None);
+        assert!(drawn.len() < 101_000, "{}", drawn.len());
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         ApiFormat::Json => output::print(output::Format::Json, &report)?,
         ApiFormat::Yaml => output::print(output::Format::Yaml, &report)?,
         ApiFormat::Markdown => output::print(output::Format::Markdown, &report)?,
-        ApiFormat::Sarif => output::print_text(&sarif::text(&report)?)?,
+        ApiFormat::Sarif => output::print_content(&sarif::text(&report)?)?,
     }
     Ok(report.exit())
 }
