@@ -186,7 +186,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// An error of the whole fleet; refine it with the builder methods.
+    /// An error of the whole fleet; refine it with the builder methods. A message of more than 2,000 characters, as of a file that
+    /// somebody wrote to make it long, is cut there.
     pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
@@ -196,7 +197,7 @@ impl Problem {
             escaped_path: None,
             line: None,
             column: None,
-            message: message.into(),
+            message: shortened(message.into()),
             hint: None,
         }
     }
@@ -256,6 +257,17 @@ impl Problem {
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
+}
+
+/// So many characters of a message are kept.
+const LONGEST_MESSAGE: usize = 2_000;
+
+fn shortened(mut message: String) -> String {
+    if let Some((end, _)) = message.char_indices().nth(LONGEST_MESSAGE) {
+        message.truncate(end);
+        message.push('…');
+    }
+    message
 }
 
 /// `path:line:column: message (hint)`, without what is unknown.

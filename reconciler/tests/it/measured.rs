@@ -1,6 +1,7 @@
 //! The program, with what it took of memory and processor, children included.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,9 +39,14 @@ fn processor(pid: u32) -> Option<u64> {
 
 /// Runs a verb on a fleet's repository, by its place, and watches it. A program that has not ended after two minutes is ended.
 pub fn run(fleet: &Fleet, place: &str, arguments: &[&str]) -> (Run, Taken) {
+    run_in(fleet.folder(), place, arguments)
+}
+
+/// The same with the mirror in this folder.
+pub fn run_in(folder: &Path, place: &str, arguments: &[&str]) -> (Run, Taken) {
     let outputs = tempfile::tempdir().unwrap();
     let file = |name: &str| fs::File::create(outputs.path().join(name)).unwrap();
-    let mirror = fleet.folder().join("mirror");
+    let mirror = folder.join("mirror");
     let mut command = Command::new(env!("CARGO_BIN_EXE_stepgate"));
     command.args(arguments).args(["--repo", place, "--mirror", mirror.to_str().unwrap()]);
     command.env("KUBECONFIG", "/nonexistent/kubeconfig").env("XDG_CACHE_HOME", outputs.path());

@@ -2,6 +2,8 @@
 //! the others go on.
 
 mod pack;
+mod references;
+mod values;
 
 use std::fmt::Write as _;
 
