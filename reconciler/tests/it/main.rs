@@ -28,6 +28,7 @@ mod forge;
 mod gates;
 mod hostile_repository;
 mod install;
+mod killed;
 mod kustomize;
 mod listening;
 mod lost_branch;
