@@ -39,6 +39,7 @@ mod readers;
 mod registry;
 mod rehearse;
 mod run;
+mod secrets;
 mod snapshots;
 mod support;
 mod tls;

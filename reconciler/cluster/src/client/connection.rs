@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use axum::http::Uri;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::sync::Notify;
@@ -248,9 +249,21 @@ impl Connection {
 pub(super) fn prepare(mut config: Config) -> Config {
     // Another crate may have brought a second provider: without a choice made here, rustls would panic.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    config.cluster_url = without_login(config.cluster_url);
     config.connect_timeout = Some(REQUEST_TIMEOUT);
     config.read_timeout = Some(SILENCE);
     config
+}
+
+/// The address alone: what stands before its `@` is used by nobody, and would be in the records of each request.
+fn without_login(url: Uri) -> Uri {
+    let mut parts = url.clone().into_parts();
+    let host = parts.authority.as_ref().and_then(|authority| authority.as_str().rsplit_once('@')?.1.parse().ok());
+    if host.is_none() {
+        return url;
+    }
+    parts.authority = host;
+    Uri::from_parts(parts).unwrap_or(url)
 }
 
 fn host_and_port(config: &Config) -> (String, u16) {
