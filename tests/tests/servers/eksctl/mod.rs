@@ -9,6 +9,7 @@ mod mover;
 mod pipeline;
 mod real;
 mod refused;
+mod replicas;
 mod taken_back;
 mod whole;
 
