@@ -300,6 +300,7 @@ fn next_reading(
         Reachability::Reachable => quarter,
         Reachability::Unreachable { .. } => quarter.min(UNANSWERED),
     };
-    let next = observation.read_at.checked_add(distance).unwrap_or(now).max(now);
+    // One that is dated after the clock is as old as nobody knows: the clock reaching its date makes it no newer.
+    let next = observation.read_at.min(now).checked_add(distance).unwrap_or(now).max(now);
     until.map_or(next, |until| next.min(until.max(now)))
 }
