@@ -19,7 +19,7 @@ pub(super) fn clusters(
 ) -> Vec<ClusterSpec> {
     let index = Objects::new(objects);
     let all: Vec<&FoundObject> = objects.iter().map(Arc::as_ref).collect();
-    let folders = Folders::new(all.iter().copied().filter(|object| object.is_cluster()).collect(), kustomized);
+    let folders = Folders::new(&all, kustomized);
     let mut clusters: Vec<ReadCluster<'_>> = Vec::new();
     let mut broken: Vec<&FoundObject> = Vec::new();
     for object in all.iter().copied().filter(|object| !object.is_local) {
@@ -42,7 +42,7 @@ pub(super) fn clusters(
         }
         match read(object, &index, problems) {
             Ok((mut cluster, seeds)) => {
-                let members = members::members(object, seeds, &index, &all, &folders);
+                let members = members::members(object, seeds, &index, &folders);
                 problems.extend(members::check(object, &cluster.worker_groups, &members, &index));
                 cluster.files = members::files_of(&members, &index);
                 clusters.push((cluster, members));
