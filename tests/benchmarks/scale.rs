@@ -134,7 +134,8 @@ pub fn size(arguments: &[String]) -> anyhow::Result<()> {
         }
         if clusters > 1_000 {
             fleet.change_one(number, 3)?;
-            ensure!(is_done(&Fleet::pass(&controller)?), "the change of {number} was not taken back");
+            let pass = Fleet::pass(&controller)?;
+            ensure!(is_done(&pass), "the change of {number} was not taken back");
         } else {
             fleet.settle(&controller)?;
         }
