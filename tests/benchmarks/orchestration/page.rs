@@ -36,7 +36,8 @@ pub fn write(folder: &Path, measured: &[Measured], programs: &Programs) -> anyho
 
 fn told(measured: &[Measured], programs: &Programs) -> String {
     let versions: Vec<String> = super::needed().into_iter().filter_map(|name| version(programs, name)).collect();
-    let mut text = format!("Machine: {}. Servers: {}.\n\n", machine_told(), versions.join(", "));
+    let mut text = format!("![Seconds by the size of the fleet]({PICTURE})\n\n");
+    text.push_str(&format!("Machine: {}. Servers: {}.\n\n", machine_told(), versions.join(", ")));
     text.push_str(
         "| clusters | side | all machines run it | it says that it is done | rounds |\n|--:|---|--:|--:|--:|\n",
     );
