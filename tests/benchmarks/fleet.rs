@@ -15,7 +15,7 @@ use overlays::ClusterSpec;
 use stepgate::demo::{DemoKind, DemoSettings, FleetFiles};
 use stepgate::reconcile::cache::sources::FetchSources;
 use stepgate::reconcile::clusters::access::Clusters;
-use stepgate::reconcile::effects::adopt::adopt;
+use stepgate::reconcile::effects::records::{Record, Records};
 use stepgate::reconcile::main_loop::clock::{Clock as _, VirtualClock};
 use stepgate::reconcile::planner::Planner;
 use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
@@ -37,6 +37,14 @@ pub struct Fleet {
 impl Fleet {
     /// Makes a fleet of `clusters` clusters below `folder`.
     pub fn new(folder: &Path, clusters: usize) -> anyhow::Result<Self> {
+        let mut fleet = Self::recorded(folder, clusters)?;
+        fleet.simulated = Arc::new(SimulatedFleet::settled(&fleet.planner()?.read()?, fleet.clock.now())?);
+        fleet.clock.advance(SignedDuration::from_secs(60));
+        Ok(fleet)
+    }
+
+    /// As [`Fleet::new`], of clusters that nobody simulates.
+    pub fn recorded(folder: &Path, clusters: usize) -> anyhow::Result<Self> {
         let settings = DemoSettings {
             folder: folder.to_owned(),
             kind: DemoKind::EksAnywhere,
@@ -56,17 +64,29 @@ impl Fleet {
         }
         let repository = Repository::create(&folder.join("fleet.git"), &"main".parse()?)?;
         let clock = VirtualClock::new("2026-01-05T09:00:00Z".parse()?);
-        let mut fleet = Self { repository, clock, simulated: Arc::default(), files, asked: Arc::default() };
+        let fleet = Self { repository, clock, simulated: Arc::default(), files, asked: Arc::default() };
         fleet.push(&fleet.files.before)?;
         let planner = fleet.planner()?;
         let reading = planner.read()?;
+        let mut records = Records::new(reading.clone());
         for cluster in &reading.fleet.clusters {
-            adopt(&planner, &reading, &cluster.name, fleet.clock.now(), false)?;
+            let view = planner.view(records.reading(), &cluster.name)?;
+            let record = Record::of(records.reading(), &view, None, &[], fleet.clock.now())?;
+            records.push(record.context("the cluster has a record already")?);
+            if records.is_full() {
+                fleet.record(&planner, std::mem::replace(&mut records, Records::new(planner.read()?)))?;
+            }
         }
+        fleet.record(&planner, records)?;
         crate::measure::run(&folder.join("fleet.git"), "git", &["repack", "-adq"])?;
-        fleet.simulated = Arc::new(SimulatedFleet::settled(&planner.read()?, fleet.clock.now())?);
-        fleet.clock.advance(SignedDuration::from_secs(60));
         Ok(fleet)
+    }
+
+    fn record(&self, planner: &Planner, records: Records) -> anyhow::Result<()> {
+        for (cluster, outcome) in records.commit(planner, self.clock.now())? {
+            outcome.with_context(|| format!("record {cluster}"))?;
+        }
+        Ok(())
     }
 
     /// A planner that remembers nothing.
@@ -128,6 +148,19 @@ impl Fleet {
         }
     }
 
+    /// Whether what a controller remembers gives the plans that are made from nothing, of some of so many clusters.
+    pub fn plans_are_remembered_rightly(&self, controller: &Controller, clusters: usize) -> anyhow::Result<bool> {
+        let (remembering, fresh) = (controller.planner(), self.planner()?);
+        let (one, two) = (remembering.read()?, fresh.read()?);
+        for number in (0..clusters).step_by(clusters.div_ceil(COMPARED).max(1)) {
+            let name = if number == 0 { "mgmt".to_owned() } else { name(number) };
+            if remembering.view(&one, &name)?.plan != fresh.view(&two, &name)?.plan {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// One pass.
     pub fn pass(controller: &Controller) -> anyhow::Result<Arc<ReconcileReport>> {
         Ok(block_on(controller.pass())?)
@@ -155,6 +188,9 @@ impl Fleet {
         Ok(())
     }
 }
+
+/// So many clusters are compared.
+const COMPARED: usize = 25;
 
 /// The name of a workload cluster.
 pub fn name(number: usize) -> String {

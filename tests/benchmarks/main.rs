@@ -9,11 +9,13 @@ mod corpus;
 mod detect;
 mod end_to_end;
 mod fleet;
+mod growth;
 mod manifests;
 mod measure;
 mod memory;
 mod next_commit;
 mod no_op;
+mod orchestration;
 mod render;
 mod render_fleet;
 mod render_loop;
@@ -64,7 +66,15 @@ const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("P10", watched::run),
     ("P11", before::run),
     ("P12", scale::run),
+    ("growth", growth::run),
+    ("orchestration", orchestration::run),
 ];
+
+/// Sizes of a fleet: those that `STEPGATE_CLUSTERS` names, or these.
+fn sizes(usual: &[usize]) -> anyhow::Result<Vec<usize>> {
+    let Ok(text) = std::env::var("STEPGATE_CLUSTERS") else { return Ok(usual.to_vec()) };
+    text.split(',').map(|size| size.trim().parse().with_context(|| format!("STEPGATE_CLUSTERS={text}"))).collect()
+}
 
 fn main() -> ExitCode {
     match try_main() {
@@ -87,6 +97,7 @@ fn try_main() -> anyhow::Result<bool> {
             next_commit::PROGRAM_VERB => Some(next_commit::program),
             before::PROGRAM_VERB => Some(before::program),
             scale::SIZE_VERB => Some(scale::size),
+            orchestration::INSIDE_VERB => Some(orchestration::measure),
             watched::WATCH_VERB => Some(watched::watch),
             watched::STORE_VERB => Some(watched::store),
             _ => None,

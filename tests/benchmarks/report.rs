@@ -82,19 +82,19 @@ fn shown(time: Duration) -> String {
 
 /// Says what the figures were measured on.
 pub fn machine() {
-    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = processor.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("\t: unknown processor");
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    line(&format!(
-        "machine: {} × {}; load {}",
-        cores,
-        model.trim_start_matches(['\t', ' ', ':']),
-        load.split(' ').next().unwrap_or("unknown")
-    ));
+    line(&format!("machine: {}; load {}", machine_told(), load.split(' ').next().unwrap_or("unknown")));
     if cfg!(debug_assertions) {
         line("NOTE: built without optimisation; these figures say nothing");
     }
+}
+
+/// The processors of this machine.
+pub fn machine_told() -> String {
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processor.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("\t: unknown processor");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} × {}", model.trim_start_matches(['\t', ' ', ':']))
 }
 
 /// Prints a line. Nobody reading any more is no error of a benchmark.

@@ -31,6 +31,8 @@ struct Size {
     /// A pass with its processor time and its time on the clock.
     rows: Vec<(String, f64, f64)>,
     peak: u64,
+    /// Whether what is remembered gives the plans that are made from nothing.
+    is_equal: bool,
 }
 
 const ALL_CHANGED: &str = "every cluster changed: detect, plan, render all";
@@ -41,7 +43,7 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
         ..Report::default()
     };
     let mut sizes = Vec::new();
-    for clusters in wanted()? {
+    for clusters in crate::sizes(&SIZES)? {
         let folder = environment.scratch.path().join(format!("scale-{clusters}"));
         let output = Command::new(std::env::current_exe()?)
             .arg(SIZE_VERB)
@@ -51,7 +53,7 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
             .context("run this program again")?;
         ensure!(output.status.success(), "{clusters} clusters: {}", String::from_utf8_lossy(&output.stderr));
         let size = measured(clusters, &output.stdout).context("read what it measured")?;
-        report.compare(format!("{clusters} clusters: all are done, and done again after one has changed"), true);
+        report.compare(format!("{clusters} clusters: plans with and without what is remembered"), size.is_equal);
         fs::remove_dir_all(&folder)?;
         sizes.push(size);
     }
@@ -81,11 +83,6 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn wanted() -> anyhow::Result<Vec<usize>> {
-    let Ok(text) = std::env::var("STEPGATE_CLUSTERS") else { return Ok(SIZES.to_vec()) };
-    text.split(',').map(|size| size.trim().parse().with_context(|| format!("STEPGATE_CLUSTERS={text}"))).collect()
-}
-
 fn measured(clusters: usize, printed: &[u8]) -> Option<Size> {
     let told: Value = serde_json::from_slice(printed).ok()?;
     let row = |row: &Value| {
@@ -93,7 +90,8 @@ fn measured(clusters: usize, printed: &[u8]) -> Option<Size> {
         Some((name.as_str()?.to_owned(), cpu.as_f64()?, wall.as_f64()?))
     };
     let rows = told.get("rows")?.as_array()?.iter().map(row).collect::<Option<Vec<_>>>()?;
-    Some(Size { clusters, rows, peak: told.get("peak")?.as_u64()? })
+    let is_equal = told.get("isEqual")?.as_bool()?;
+    Some(Size { clusters, rows, peak: told.get("peak")?.as_u64()?, is_equal })
 }
 
 /// Measures one size and prints it.
@@ -117,9 +115,10 @@ pub fn size(arguments: &[String]) -> anyhow::Result<()> {
     let idle = (0..5).map(|_| Ok(whole_process(|| Fleet::pass(&controller))?.0));
     let idle = idle.collect::<anyhow::Result<Vec<Sample>>>()?;
     row("pass in which nothing changed", middle(&idle));
-    // Each round ends with the whole rollout, in which every cluster of the fleet is looked at again and again.
+    // Each round ends with the whole rollout, in which every cluster of the fleet is looked at again and again; in the largest fleets the change is
+    // taken back instead.
     let rounds = if clusters > 1_000 { 1 } else { 5 };
-    let mut changed = Vec::new();
+    let (mut changed, mut is_equal, mut peak) = (Vec::new(), true, 0);
     for round in 0..rounds {
         let number = 1 + round * (clusters / 7);
         fleet.change_one(number, 5)?;
@@ -127,7 +126,19 @@ pub fn size(arguments: &[String]) -> anyhow::Result<()> {
         let undone = pass.clusters.iter().filter(|cluster| cluster.cluster == crate::fleet::name(number)).count();
         ensure!(undone == 1 && !is_done(&pass), "the change of {number} was not noticed");
         changed.push(sample);
-        fleet.settle(&controller)?;
+        if round == 0 {
+            peak = peak.max(memory(Resident::Peak)?);
+            is_equal &= fleet.plans_are_remembered_rightly(&controller, clusters)?;
+            // What the comparison has taken is none of the controller's.
+            forget_peak()?;
+        }
+        if clusters > 1_000 {
+            fleet.change_one(number, 3)?;
+            let pass = Fleet::pass(&controller)?;
+            ensure!(is_done(&pass), "the change of {number} was not taken back");
+        } else {
+            fleet.settle(&controller)?;
+        }
     }
     row("one cluster changed: detect, plan, render", middle(&changed));
     drop(controller);
@@ -139,8 +150,9 @@ pub fn size(arguments: &[String]) -> anyhow::Result<()> {
     let (all, pass) = whole_process(|| Fleet::pass(&controller))?;
     ensure!(pass.clusters.len() == clusters && !is_done(&pass), "the bump was not noticed");
     row(ALL_CHANGED, all);
-    let peak = memory(Resident::Peak)?.saturating_sub(scene) >> 10;
-    crate::report::line(&json!({"rows": rows, "peak": peak}).to_string());
+    let peak = peak.max(memory(Resident::Peak)?).saturating_sub(scene) >> 10;
+    is_equal &= fleet.plans_are_remembered_rightly(&controller, clusters)?;
+    crate::report::line(&json!({"rows": rows, "peak": peak, "isEqual": is_equal}).to_string());
     Ok(())
 }
 

@@ -19,7 +19,7 @@ pub(super) fn clusters(
 ) -> Vec<ClusterSpec> {
     let index = Objects::new(objects);
     let all: Vec<&FoundObject> = objects.iter().map(Arc::as_ref).collect();
-    let folders = Folders::new(all.iter().copied().filter(|object| object.is_cluster()).collect(), kustomized);
+    let folders = Folders::new(&all, kustomized);
     let mut clusters: Vec<ReadCluster<'_>> = Vec::new();
     let mut broken: Vec<&FoundObject> = Vec::new();
     for object in all.iter().copied().filter(|object| !object.is_local) {
@@ -32,7 +32,7 @@ pub(super) fn clusters(
         let read = read(object, &index, problems);
         match read.and_then(|read| bad_group(object, &read.0).map_or(Ok(read), |problem| Err(Box::new(problem)))) {
             Ok((mut cluster, seeds)) => {
-                let members = members::members(object, seeds, &index, &all, &folders);
+                let members = members::members(object, seeds, &index, &folders);
                 problems.extend(members::check(object, &cluster.worker_groups, &members, &index));
                 cluster.files = members::files_of(&members, &index);
                 clusters.push((cluster, members));

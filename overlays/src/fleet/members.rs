@@ -3,7 +3,7 @@
 //! Those that it refers to, in any depth; those that name it by field, label, selector or reference; and whatever is in its own file or
 //! folder, as that is applied together with it. What several clusters use belongs to each of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::objects::{FoundObject, Objects, Reference, field, is_worker_group, local, references};
 use crate::{SpecFile, WorkerGroup};
@@ -11,8 +11,12 @@ use domain::{Problem, ProblemCode, RepoPath, Severity};
 
 /// Where clusters and kustomizations are: what decides whose a folder is.
 pub(super) struct Folders<'a> {
-    /// The files of clusters, one for each cluster.
+    /// The objects that are clusters, in order of path: those of a folder are side by side.
     clusters: Vec<&'a FoundObject>,
+    /// The same by name.
+    names: HashMap<&'a str, Vec<&'a FoundObject>>,
+    /// All objects in order of path, each with its place among all.
+    objects: Vec<(usize, &'a FoundObject)>,
     kustomized: &'a Kustomized<'a>,
 }
 
@@ -25,14 +29,37 @@ pub(super) struct Kustomized<'a> {
 }
 
 impl<'a> Folders<'a> {
-    pub fn new(clusters: Vec<&'a FoundObject>, kustomized: &'a Kustomized<'a>) -> Self {
-        Self { clusters, kustomized }
+    pub fn new(all: &[&'a FoundObject], kustomized: &'a Kustomized<'a>) -> Self {
+        let mut objects: Vec<(usize, &'a FoundObject)> = all.iter().copied().enumerate().collect();
+        objects.sort_by_key(|(place, object)| (&object.path, *place));
+        let clusters: Vec<&'a FoundObject> =
+            objects.iter().map(|(_, object)| *object).filter(|object| object.is_cluster()).collect();
+        let mut names: HashMap<&'a str, Vec<&'a FoundObject>> = HashMap::new();
+        for cluster in &clusters {
+            names.entry(&cluster.name).or_default().push(cluster);
+        }
+        Self { clusters, names, objects, kustomized }
     }
 
-    /// Whether no other cluster is at `path` or below it.
-    fn is_alone(&self, cluster: &FoundObject, is_there: impl Fn(&RepoPath) -> bool) -> bool {
-        let mut others = self.clusters.iter().filter(|other| !std::ptr::eq(**other, cluster));
-        !others.any(|other| is_there(&other.path))
+    /// Whether no other cluster is below `folder`.
+    fn is_alone_below(&self, cluster: &FoundObject, folder: &str) -> bool {
+        below(&self.clusters, |other| &other.path, folder).iter().all(|other| std::ptr::eq(*other, cluster))
+    }
+
+    /// Whether no other cluster is in the same file.
+    fn is_alone_in_file(&self, cluster: &FoundObject) -> bool {
+        let start = self.clusters.partition_point(|other| other.path < cluster.path);
+        let same = self.clusters.iter().skip(start).take_while(|other| other.path == cluster.path);
+        same.into_iter().all(|other| std::ptr::eq(*other, cluster))
+    }
+
+    /// The objects in the file of a cluster and below a folder, in the order of all objects.
+    fn near(&self, cluster: &FoundObject, folder: Option<&str>) -> Vec<&'a FoundObject> {
+        let start = self.objects.partition_point(|(_, object)| object.path < cluster.path);
+        let beside = self.objects.iter().skip(start).take_while(|(_, object)| object.path == cluster.path);
+        let inside = folder.map(|folder| below(&self.objects, |(_, object)| &object.path, folder)).unwrap_or_default();
+        let near: BTreeMap<usize, &'a FoundObject> = beside.chain(inside).copied().collect();
+        near.into_values().collect()
     }
 
     /// Whether a file is in the folder of a kustomization, below `above`, that does not name it.
@@ -58,32 +85,41 @@ impl<'a> Folders<'a> {
         let segments: Vec<&str> = cluster.path.segments().collect();
         if let ["clusters", name, _, ..] = segments.as_slice() {
             let folder = format!("clusters/{name}");
-            if self.is_alone(cluster, |path| path.is_below(&folder)) {
+            if self.is_alone_below(cluster, &folder) {
                 return Some((folder, true));
             }
         }
         let folder = cluster.path.parent()?;
-        let is_alone = self.is_alone(cluster, |path| path.is_below(folder.as_str()));
+        let is_alone = self.is_alone_below(cluster, folder.as_str());
         (is_alone && folder.as_str() != "clusters").then(|| (folder.as_str().to_owned(), false))
     }
 
     /// Whether an object is a group of workers of one of the other clusters.
     fn is_of_another(&self, cluster: &FoundObject, object: &FoundObject) -> bool {
-        let mut others = self.clusters.iter().filter(|other| !std::ptr::eq(**other, cluster));
-        let names = named_cluster(object);
-        names.is_some() && others.any(|other| names.as_ref() == Some(&other.name) && other.is_beside(&object.namespace))
+        let Some(name) = named_cluster(object) else { return false };
+        let mut others = self.names.get(name.as_str()).into_iter().flatten();
+        others.any(|other| !std::ptr::eq(*other, cluster) && other.is_beside(&object.namespace))
     }
 
     /// Whether an object is in the file or folder of a cluster, and of no other one.
     fn holds(&self, cluster: &FoundObject, own: Option<&(String, bool)>, object: &FoundObject) -> bool {
         if object.path == cluster.path {
-            return self.is_alone(cluster, |path| *path == cluster.path);
+            return self.is_alone_in_file(cluster);
         }
         let Some((folder, is_deep)) = own else { return false };
         let is_below = object.path.is_below(folder);
         let is_in = is_below && (*is_deep || object.path.parent().is_some_and(|parent| parent.as_str() == folder));
         is_in && !self.is_left(&object.path, folder)
     }
+}
+
+/// Those of items in order of path whose path lies below `folder`.
+fn below<'s, T>(items: &'s [T], path: impl Fn(&T) -> &RepoPath, folder: &str) -> &'s [T] {
+    let first = format!("{folder}/");
+    let start = items.partition_point(|item| path(item).as_str() < first.as_str());
+    let rest = items.get(start..).unwrap_or_default();
+    let end = rest.partition_point(|item| path(item).is_below(folder));
+    rest.get(..end).unwrap_or_default()
 }
 
 /// Objects that are no part of a cluster, wherever they are: other clusters, what Stepgate reads or writes itself, and Flux's own.
@@ -106,8 +142,7 @@ pub(super) fn members<'a>(
     cluster: &'a FoundObject,
     seeds: Vec<&'a FoundObject>,
     objects: &Objects<'a>,
-    all: &[&'a FoundObject],
-    folders: &Folders<'_>,
+    folders: &Folders<'a>,
 ) -> Vec<&'a FoundObject> {
     let own = folders.of(cluster);
     let mut members: Vec<&'a FoundObject> = Vec::new();
@@ -120,8 +155,8 @@ pub(super) fn members<'a>(
     for object in seeds.into_iter().chain(objects.naming(cluster)) {
         add(object, &mut members);
     }
-    for object in all.iter().copied().filter(|object| folders.holds(cluster, own.as_ref(), object)) {
-        if !folders.is_of_another(cluster, object) {
+    for object in folders.near(cluster, own.as_ref().map(|(folder, _)| folder.as_str())) {
+        if folders.holds(cluster, own.as_ref(), object) && !folders.is_of_another(cluster, object) {
             add(object, &mut members);
         }
     }

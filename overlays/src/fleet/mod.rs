@@ -20,8 +20,8 @@ pub use namespaces::lives_in_a_namespace;
 pub(crate) use objects::{Reference, is_worker_group, references};
 pub use scan::ReadFiles;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock};
 
@@ -84,6 +84,39 @@ pub struct Fleet {
     pub flux_settings: BTreeMap<String, FluxSettings>,
     /// API versions of Flux that files of the repository use: version, file and line of the first use in each file.
     pub flux_versions_in_use: Vec<FluxVersionInUse>,
+    concerned: OnceLock<Concerned>,
+}
+
+/// Which of the problems concern whom: found once, since every cluster asks.
+#[derive(Clone, Debug, Default)]
+struct Concerned {
+    /// How many problems there were.
+    problems: usize,
+    /// Places of those of the fleet.
+    fleet: Vec<usize>,
+    /// Places of those of each cluster.
+    clusters: HashMap<String, Vec<usize>>,
+}
+
+impl Concerned {
+    fn of(problems: &[Problem]) -> Self {
+        let mut concerned = Self { problems: problems.len(), ..Self::default() };
+        for (place, problem) in problems.iter().enumerate() {
+            match &problem.scope {
+                Scope::Fleet => concerned.fleet.push(place),
+                Scope::Cluster(name) => concerned.clusters.entry(name.clone()).or_default().push(place),
+            }
+        }
+        concerned
+    }
+
+    /// Places of what concerns a cluster: its own, and those of the fleet, in order.
+    fn places(&self, cluster: &str) -> Vec<usize> {
+        let own = self.clusters.get(cluster).map(Vec::as_slice).unwrap_or_default();
+        let mut places: Vec<usize> = self.fleet.iter().chain(own).copied().collect();
+        places.sort_unstable();
+        places
+    }
 }
 
 /// A file that holds an object of Flux.
@@ -108,14 +141,23 @@ impl Fleet {
         self.clusters.get(found)
     }
 
+    /// The problems of a cluster, and those of the fleet, in order of weight.
+    pub fn problems_of(&self, cluster: &str) -> impl Iterator<Item = &Problem> {
+        let known = self.concerned.get_or_init(|| Concerned::of(&self.problems));
+        // Somebody who had it changed may have added one.
+        let places = if known.problems == self.problems.len() {
+            known.places(cluster)
+        } else {
+            Concerned::of(&self.problems).places(cluster)
+        };
+        places.into_iter().filter_map(|place| self.problems.get(place))
+    }
+
     /// The errors that keep `cluster` from being planned: its own, and those of `stepgate.yaml` and `bundles.lock` that
     /// concern everybody. A bad bundle, or a file that belongs to no cluster, stops nobody else.
     pub fn blocking(&self, cluster: &str) -> Vec<&Problem> {
-        let concerns = |problem: &&Problem| match &problem.scope {
-            Scope::Cluster(name) => name == cluster,
-            Scope::Fleet => concerns_everybody(problem),
-        };
-        self.problems.iter().filter(|problem| problem.is_error()).filter(concerns).collect()
+        let concerns = |problem: &&Problem| problem.scope != Scope::Fleet || concerns_everybody(problem);
+        self.problems_of(cluster).filter(|problem| problem.is_error()).filter(concerns).collect()
     }
 
     /// The errors that keep no cluster from being planned: bad bundles that no cluster follows, files of nobody.

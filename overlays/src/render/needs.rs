@@ -24,7 +24,8 @@ const MADE_OF_MANIFESTS: [ComponentName; 6] = [
 /// rendered without.
 pub fn needs(fleet: &Fleet, cluster: &ClusterSpec, bundle: &BundleFile) -> BTreeSet<String> {
     // An empty answer is no content that a lock could name.
-    let fleet = Fleet { lock: Lock::default(), ..fleet.clone() };
+    let mut fleet = fleet.clone();
+    fleet.lock = Lock::default();
     let asked = Asked::default();
     let deployed = RenderedTree::new();
     let files = MemoryFiles::new();

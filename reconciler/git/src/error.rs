@@ -393,8 +393,8 @@ impl GitError {
                     .to_owned()
             }
             Self::MissingObject { .. } => {
-                "fetch the whole history (`git fetch --unshallow`) and run `git fsck`; of a remote repository no files above `--repo-limit file-bytes` are \
-                 fetched: raise it and remove our copy"
+                "fetch the whole history (`git fetch --unshallow`; of a clone that was made with --filter, `git fetch --refetch --no-filter`) and run \
+                 `git fsck`; of a remote repository no files above `--repo-limit file-bytes` are fetched: raise it and remove our copy"
                     .to_owned()
             }
             Self::CorruptObject { .. } => {

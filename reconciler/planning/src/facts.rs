@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bundles::{Bundles, Locks};
 use domain::ClusterName;
-use domain::{Problem, ProblemCode, Scope};
+use domain::{Problem, ProblemCode};
 use overlays::{
     BundleFile, ClusterKind, ClusterSpec, ComponentName, Fleet, ObjectSummary, RenderedCluster, RenderedTree,
 };
@@ -146,19 +146,15 @@ pub fn component_changes(
 pub fn warnings(fleet: &Fleet, cluster: &ClusterSpec, rendered: &RenderedCluster) -> Vec<String> {
     let blocking = fleet.blocking(&cluster.name);
     // That it is not rolled out blocks it, and is said there.
-    let told = fleet.problems.iter().filter(|problem| problem.code != ProblemCode::NotRolledOut);
+    let told = fleet.problems_of(&cluster.name).filter(|problem| problem.code != ProblemCode::NotRolledOut);
     let remarks = told.filter(|problem| match problem.severity {
         // Which file to change is good to know in any plan.
         domain::Severity::Note => problem.code == ProblemCode::Rendered,
         domain::Severity::Warning => true,
         domain::Severity::Error => !blocking.contains(problem),
     });
-    let concerns = |problem: &&Problem| match &problem.scope {
-        Scope::Fleet => true,
-        Scope::Cluster(name) => *name == cluster.name,
-    };
     let skipped = rendered.skipped.iter().map(|(component, reason)| format!("{component}: {reason}"));
-    remarks.filter(concerns).map(ToString::to_string).chain(skipped).collect()
+    remarks.map(ToString::to_string).chain(skipped).collect()
 }
 
 /// Objects that Flux would refuse for want of a namespace.

@@ -140,7 +140,7 @@ pub fn push(
         edits.insert(path(name)?, Some(Arc::from(bytes.as_slice())));
     }
     let author: Identity = "Platform Team <platform@example.com>".parse()?;
-    let message = CommitMessage { subject: subject.to_owned(), body: String::new(), trailers: None };
+    let message = CommitMessage { subject: subject.to_owned(), body: String::new(), trailers: Vec::new() };
     let draft = CommitDraft {
         parent: head.clone(),
         prefix: None,

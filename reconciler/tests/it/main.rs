@@ -10,6 +10,7 @@
 )]
 
 mod acceptance;
+mod adopting;
 mod apis;
 mod approvals;
 mod bad_input;
@@ -19,6 +20,7 @@ mod canary;
 mod chained;
 mod checking;
 mod commands;
+mod cut_clones;
 mod dashboard;
 mod demo;
 mod documents;

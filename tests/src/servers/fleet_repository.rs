@@ -17,12 +17,12 @@ pub const DEPLOY: &str = "deploy";
 /// What names of branches that are proposed begin with.
 const PROPOSED: &str = "refs/heads/stepgate/";
 
-/// Of each commit the stage that it names, on a line of its own.
-const STAGE: &str = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)";
+/// Of each commit the stages that it names, on a line of its own: one for each cluster.
+const STAGE: &str = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=%x20)";
 
-/// Of each commit the rollout that it names, and the stage.
-const ROLLOUT_AND_STAGE: &str = "--format=%(trailers:key=Stepgate-Rollout,valueonly,separator=) \
-    %(trailers:key=Stepgate-Stage,valueonly,separator=)";
+/// Of each commit the rollouts that it names, and then the stages.
+const ROLLOUT_AND_STAGE: &str = "--format=%(trailers:key=Stepgate-Rollout,valueonly,separator=%x20) \
+    %(trailers:key=Stepgate-Stage,valueonly,separator=%x20)";
 
 /// A bare repository and a person's clone of it.
 #[derive(Clone)]
@@ -117,24 +117,30 @@ impl FleetRepository {
         Ok(self.history()?.into_iter().flatten().collect())
     }
 
-    /// The stage of each commit of the deploy branch, oldest first; none of what others committed.
+    /// The stage of each commit of the deploy branch, oldest first, for each cluster that it names; none of what others committed.
     ///
     /// # Errors
     /// When git does not succeed.
     pub fn history(&self) -> anyhow::Result<Vec<Option<String>>> {
         let text = git(&self.bare(), &["log", "--reverse", STAGE, DEPLOY])?;
-        Ok(text.lines().map(|stage| (!stage.is_empty()).then(|| stage.to_owned())).collect())
+        let stages = |line: &str| -> Vec<Option<String>> {
+            if line.is_empty() { vec![None] } else { line.split(' ').map(|stage| Some(stage.to_owned())).collect() }
+        };
+        Ok(text.lines().flat_map(stages).collect())
     }
 
-    /// The rollout and the stage of each commit of Stepgate on the deploy branch, oldest first.
+    /// The rollout and the stage of each commit of Stepgate on the deploy branch, oldest first, for each cluster that it names.
     ///
     /// # Errors
     /// When git does not succeed.
     pub fn rollouts(&self) -> anyhow::Result<Vec<(String, String)>> {
         let text = git(&self.bare(), &["log", "--reverse", ROLLOUT_AND_STAGE, DEPLOY])?;
-        let commits = text.lines().filter_map(|line| line.split_once(' '));
-        let named = commits.filter(|(rollout, stage)| !rollout.is_empty() && !stage.is_empty());
-        Ok(named.map(|(rollout, stage)| (rollout.to_owned(), stage.to_owned())).collect())
+        let named = |line: &str| -> Vec<(String, String)> {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (rollouts, stages) = words.split_at(words.len() / 2);
+            rollouts.iter().zip(stages).map(|(rollout, stage)| ((*rollout).to_owned(), (*stage).to_owned())).collect()
+        };
+        Ok(text.lines().flat_map(named).collect())
     }
 
     /// The stage that a commit says it is of; none where somebody else made it.

@@ -150,7 +150,7 @@ fn a_commit_speaks_for_its_author_alone() {
         merges: None,
         prefix: None,
         edits: [("waves.yaml".parse().unwrap(), Some(format!("{words}# again\n").into_bytes().into()))].into(),
-        message: CommitMessage { subject: "approve wave teams".to_owned(), body: String::new(), trailers: None },
+        message: CommitMessage { subject: "approve wave teams".to_owned(), body: String::new(), trailers: Vec::new() },
         author: "Mallory <mallory@example.com>".parse().unwrap(),
         time: fleet.clock_now(),
         allow_empty: false,

@@ -338,7 +338,7 @@ pub fn commit(
         parent: parent.clone(),
         prefix: None,
         edits: edits.collect(),
-        message: CommitMessage { subject: "A person's change".to_owned(), body: String::new(), trailers: None },
+        message: CommitMessage { subject: "A person's change".to_owned(), body: String::new(), trailers: Vec::new() },
         author: "A Person <person@example.com>".parse().unwrap(),
         time,
         merges: None,

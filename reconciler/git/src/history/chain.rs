@@ -89,8 +89,13 @@ impl Repository {
                     met = Some(commit);
                     break;
                 }
+                // Where a clone was cut, what is older is looked for in git, if at all.
+                let fields = match objects.commit(id) {
+                    Err(GitError::MissingObject { .. }) if !new.is_empty() => break,
+                    fields => fields?,
+                };
                 new.push(commit);
-                next = match objects.commit(id)?.parents.as_slice() {
+                next = match fields.parents.as_slice() {
                     [parent] => Some(*parent),
                     _ => None,
                 };

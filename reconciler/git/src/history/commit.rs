@@ -48,7 +48,7 @@ impl CommitDraft {
         author: Identity,
         time: Timestamp,
     ) -> Self {
-        let message = CommitMessage { subject, body, trailers: None };
+        let message = CommitMessage { subject, body, trailers: Vec::new() };
         Self { parent, merges: None, prefix: None, edits: BTreeMap::new(), message, author, time, allow_empty: true }
     }
 }
@@ -60,8 +60,8 @@ pub struct CommitMessage {
     pub subject: String,
     /// Paragraphs below it; may be empty.
     pub body: String,
-    /// Which stage this is; none for commits that belong to no rollout.
-    pub trailers: Option<StageTrailers>,
+    /// Which stage this is, for each cluster that it concerns; none for commits that belong to no rollout.
+    pub trailers: Vec<StageTrailers>,
 }
 
 impl CommitMessage {
@@ -82,14 +82,12 @@ impl CommitMessage {
             text.push_str(&body);
             text.push('\n');
         }
-        match &self.trailers {
-            Some(trailers) => {
-                text.push('\n');
-                text.push_str(&trailers.to_string());
-            }
+        if !self.trailers.is_empty() {
+            text.push('\n');
+            text.extend(self.trailers.iter().map(ToString::to_string));
+        } else if !StageTrailers::parse_all(&text).is_empty() {
             // The body must not be read as trailers of ours.
-            None if StageTrailers::parse(&text).is_some() => text.push_str("\n(no stage)\n"),
-            None => {}
+            text.push_str("\n(no stage)\n");
         }
         text
     }
@@ -154,8 +152,8 @@ mod tests {
             "b".repeat(64),
             "c".repeat(40)
         );
-        let message = CommitMessage { subject: "Import".to_owned(), body: forged, trailers: None };
-        assert_eq!(StageTrailers::parse(&message.text()), None, "{}", message.text());
+        let message = CommitMessage { subject: "Import".to_owned(), body: forged, trailers: Vec::new() };
+        assert_eq!(StageTrailers::parse_all(&message.text()), [], "{}", message.text());
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::store::object::Objects;
 use crate::store::tree::Mode;
 use domain::BranchName;
 
+/// The folder of the deploy tree that holds the directories of all clusters.
+const CLUSTERS: &str = "clusters";
+
 /// Where Stepgate writes: the deploy branch, and the folder on it when source and deploy share one branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeployLayout {
@@ -33,7 +36,7 @@ impl DeployLayout {
     /// # Errors
     /// [`GitError::RefusedPath`] when the name of the cluster is not a valid name of a folder.
     pub fn cluster(&self, cluster: &ClusterName) -> Result<RepoPath, GitError> {
-        let path = format!("clusters/{cluster}");
+        let path = format!("{CLUSTERS}/{cluster}");
         let joined = match &self.prefix {
             Some(prefix) => prefix.join(&path),
             None => RepoPath::new(path.clone()),
@@ -168,7 +171,7 @@ impl Repository {
         self.with_objects(|objects| {
             let fields = objects.commit(head)?;
             let mut seen = HashSet::from([head]);
-            let mut next = BinaryHeap::from([Visit::new(head, fields, objects, &folder)?]);
+            let mut next = BinaryHeap::from([Visit::new(head, fields, objects, layout, &folder)?]);
             while let Some(visit_now) = next.pop() {
                 if Some(visit_now.id) == end && next.is_empty() {
                     return Ok(true);
@@ -177,11 +180,11 @@ impl Repository {
                     .fields
                     .parents
                     .iter()
-                    .map(|id| visit_now.parent(*id, objects.commit(*id)?, objects, &folder))
+                    .map(|id| visit_now.parent(*id, objects.commit(*id)?, objects, layout, &folder))
                     .collect::<Result<Vec<_>, _>>()?;
                 let same = parents.iter().position(|parent| parent.directory == visit_now.directory);
                 let unchanged = same.is_some() || (parents.is_empty() && visit_now.directory.is_none());
-                if !unchanged && !visit(visit_now.entry(cluster)?) {
+                if !unchanged && !visit(entry(visit_now.id, &visit_now.fields, cluster)?) {
                     return Ok(false);
                 }
                 for (position, parent) in parents.into_iter().enumerate() {
@@ -242,9 +245,15 @@ struct Visit {
 }
 
 impl Visit {
-    fn new(id: Oid, fields: Arc<CommitFields>, objects: &Objects<'_>, folder: &RepoPath) -> Result<Self, GitError> {
-        let all = Self::all(id, &fields, objects, folder)?;
-        let directory = Self::below(all, folder.file_name(), objects, || format!("{folder} of commit {id}"))?;
+    fn new(
+        id: Oid,
+        fields: Arc<CommitFields>,
+        objects: &Objects<'_>,
+        layout: &DeployLayout,
+        folder: &RepoPath,
+    ) -> Result<Self, GitError> {
+        let all = folder_of_all(id, &fields, objects, layout)?;
+        let directory = below(all, folder.file_name(), objects, || format!("{folder} of commit {id}"))?;
         Ok(Self { id, fields, all, directory })
     }
 
@@ -254,9 +263,10 @@ impl Visit {
         id: Oid,
         fields: Arc<CommitFields>,
         objects: &Objects<'_>,
+        layout: &DeployLayout,
         folder: &RepoPath,
     ) -> Result<Self, GitError> {
-        let all = Self::all(id, &fields, objects, folder)?;
+        let all = folder_of_all(id, &fields, objects, layout)?;
         let what = || format!("{folder} of commit {id}");
         let same = match (all, self.all) {
             (before, after) if before == after => true,
@@ -265,43 +275,47 @@ impl Visit {
             }),
             _ => false,
         };
-        let directory = if same { self.directory } else { Self::below(all, folder.file_name(), objects, what)? };
+        let directory = if same { self.directory } else { below(all, folder.file_name(), objects, what)? };
         Ok(Self { id, fields, all, directory })
     }
+}
 
-    /// The folder of a commit that holds the directories of all clusters.
-    fn all(id: Oid, fields: &CommitFields, objects: &Objects<'_>, folder: &RepoPath) -> Result<Option<Oid>, GitError> {
-        let mut all = Some(fields.tree);
-        let mut segments: Vec<&str> = folder.segments().collect();
-        segments.pop();
-        for segment in segments {
-            all = Self::below(all, segment, objects, || format!("{folder} of commit {id}"))?;
-        }
-        Ok(all)
+/// The folder of a commit that holds the directories of all clusters.
+pub(super) fn folder_of_all(
+    id: Oid,
+    fields: &CommitFields,
+    objects: &Objects<'_>,
+    layout: &DeployLayout,
+) -> Result<Option<Oid>, GitError> {
+    let mut all = Some(fields.tree);
+    let prefix = layout.prefix.as_ref().into_iter().flat_map(RepoPath::segments);
+    for segment in prefix.chain([CLUSTERS]) {
+        all = below(all, segment, objects, || format!("{CLUSTERS} of commit {id}"))?;
     }
+    Ok(all)
+}
 
-    fn below(
-        tree: Option<Oid>,
-        name: &str,
-        objects: &Objects<'_>,
-        what: impl Fn() -> String,
-    ) -> Result<Option<Oid>, GitError> {
-        let Some(tree) = tree else { return Ok(None) };
-        let entries = objects.tree(tree, what)?;
-        Ok(entries.find(name.as_bytes()).filter(|entry| entry.mode == Mode::Folder).map(|entry| entry.id))
-    }
+fn below(
+    tree: Option<Oid>,
+    name: &str,
+    objects: &Objects<'_>,
+    what: impl Fn() -> String,
+) -> Result<Option<Oid>, GitError> {
+    let Some(tree) = tree else { return Ok(None) };
+    let entries = objects.tree(tree, what)?;
+    Ok(entries.find(name.as_bytes()).filter(|entry| entry.mode == Mode::Folder).map(|entry| entry.id))
+}
 
-    fn entry(&self, cluster: &ClusterName) -> Result<HistoryEntry, GitError> {
-        let message = &self.fields.message;
-        Ok(HistoryEntry {
-            commit: commit_id(self.id)?,
-            author: self.fields.author.clone(),
-            committed_at: Timestamp::from_second(self.fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH),
-            subject: message.lines().next().unwrap_or_default().to_owned(),
-            stage: StageTrailers::parse(message).filter(|trailers| trailers.cluster == *cluster),
-            squashed: false,
-        })
-    }
+/// What a commit says of itself, as part of the history of a cluster.
+pub(super) fn entry(id: Oid, fields: &CommitFields, cluster: &ClusterName) -> Result<HistoryEntry, GitError> {
+    Ok(HistoryEntry {
+        commit: commit_id(id)?,
+        author: fields.author.clone(),
+        committed_at: Timestamp::from_second(fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH),
+        subject: fields.message.lines().next().unwrap_or_default().to_owned(),
+        stage: fields.stages.iter().find(|stage| stage.cluster == *cluster).cloned(),
+        squashed: false,
+    })
 }
 
 impl PartialEq for Visit {

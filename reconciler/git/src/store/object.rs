@@ -22,6 +22,9 @@ use host::memory::Part;
 /// Largest commit that is read as a whole, in bytes. Of a larger one the message counts as empty.
 const LARGEST_COMMIT: u64 = 1 << 20;
 
+/// About how many bytes of memory it takes to know which stage of one cluster a commit is.
+const STAGE: usize = 320;
+
 /// The object store of an open repository, for one look at it.
 pub(crate) struct Objects<'a> {
     odb: git2::Odb<'a>,
@@ -237,7 +240,7 @@ impl<'a> Objects<'a> {
         known(
             &self.known.commits,
             id,
-            |fields| fields.message.len() + fields.parents.len() * size_of::<Oid>() + 256,
+            |fields| fields.message.len() + fields.stages.len() * STAGE + fields.parents.len() * size_of::<Oid>() + 256,
             || {
                 let cost = self.cost(id, what)?;
                 let read = self

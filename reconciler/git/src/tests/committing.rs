@@ -51,7 +51,7 @@ fn equal_drafts_give_equal_ids_and_git_agrees_with_them() {
     let (one, two) = (Sandbox::empty(), Sandbox::empty());
     let mut draft = draft(None, &[("a/b", Some("1")), ("a.b", Some("2")), ("a0", Some("3"))]);
     draft.message.body = "Why.".to_owned();
-    draft.message.trailers = Some(trailers("mgmt", "cilium"));
+    draft.message.trailers = vec![trailers("mgmt", "cilium")];
     let id = commit(&one.open(), &draft);
     assert_eq!(id, commit(&two.open(), &draft));
     assert_eq!(id, commit(&one.open(), &draft), "making it again changes nothing");

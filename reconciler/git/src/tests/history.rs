@@ -15,7 +15,7 @@ fn stage(repository: &Repository, cluster: &str, stage: &str, edits: &[(&str, Op
     let parent = repository.head(&branch("deploy")).unwrap();
     let mut draft = draft(parent.as_ref(), edits);
     draft.message.subject = format!("{cluster}: {stage}");
-    draft.message.trailers = Some(trailers(cluster, stage));
+    draft.message.trailers = vec![trailers(cluster, stage)];
     let id = commit(repository, &draft);
     assert_eq!(repository.push(&branch("deploy"), &id, parent.as_ref()).unwrap(), PushOutcome::Pushed);
     id
@@ -80,7 +80,7 @@ fn a_merged_pull_request_is_the_stage_commit_it_carried() {
     let repository = sandbox.open();
     let base = stage(&repository, "a", "bundle", &[("clusters/a/bundle/x", Some("1"))]);
     let mut proposal = draft(Some(&base), &[("clusters/a/cilium/x", Some("1"))]);
-    proposal.message.trailers = Some(trailers("a", "cilium"));
+    proposal.message.trailers = vec![trailers("a", "cilium")];
     let proposal = commit(&repository, &proposal);
     sandbox.import("deploy", Some(base.as_str()), &[("clusters/b/x", "1")], "Meanwhile");
     let other = sandbox.head("deploy").unwrap();

@@ -1,6 +1,7 @@
 //! Tests on real repositories, made and checked by the real `git` program.
 
 mod borrowing;
+mod changes;
 mod committing;
 mod costs;
 mod history;

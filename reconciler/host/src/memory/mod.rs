@@ -15,7 +15,9 @@
 //!   (controller/inputs.rs)
 //! - a cluster's view, or that it is done: by digest of its inputs, ids of its folders on the
 //!   deploy branch (controller/views.rs)
-//! - the history of a cluster's folder: by the head it was read at; newer commits are added
+//! - which clusters commits of the deploy branch changed, back to its last merge or as far as anybody
+//!   asked, once for all clusters: by its head (git/changes.rs)
+//! - the history of a cluster's folder: by the head it was read at, as far back as it was asked for
 //!   (controller/deploy.rs)
 //! - the deploy branch back to its last merge, once for all clusters: by its head; newer commits
 //!   are added (git/chain.rs)
@@ -74,6 +76,8 @@ pub enum Part {
     Histories,
     /// The newest commits of the deploy branch.
     Chain,
+    /// Which clusters the newest commits of the deploy branch changed.
+    Changes,
     /// What earlier policies say, and where ledgers say that clusters are.
     Policies,
     /// Plans of clusters with what they were made from.
@@ -97,11 +101,12 @@ impl Part {
             Self::Trees | Self::Blobs | Self::Manifests => 70,
             Self::Files => 160,
             Self::Sources => 95,
-            Self::Views => 210,
+            Self::Views => 190,
             Self::Readings => 70,
             Self::Chain | Self::Histories | Self::Policies | Self::Servers => 30,
             Self::Costs => 40,
             Self::Commits | Self::Deployed | Self::Charts => 25,
+            Self::Changes => 20,
             Self::Differences | Self::Answers => 10,
         }
     }
@@ -239,7 +244,7 @@ fn allowed(root: &Path, own: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const PARTS: [Part; 17] = [
+    const PARTS: [Part; 18] = [
         Part::Trees,
         Part::Commits,
         Part::Blobs,
@@ -250,6 +255,7 @@ mod tests {
         Part::Deployed,
         Part::Histories,
         Part::Chain,
+        Part::Changes,
         Part::Policies,
         Part::Views,
         Part::Readings,

@@ -1,6 +1,7 @@
 //! `stepgate adopt`: records what the source branch says of running clusters, beside what they run.
 
 mod found;
+mod recording;
 mod write;
 
 use std::collections::BTreeSet;
@@ -13,6 +14,7 @@ use jiff::Timestamp;
 use rollout::{ClusterIdentity, Identification};
 
 use self::found::Found;
+use self::recording::Recording;
 use super::common::error::CommandError;
 use super::common::exit::Exit;
 use super::common::{fleet, output};
@@ -22,8 +24,9 @@ use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::clusters::comparison::compare;
 use crate::reconcile::clusters::missing::MissingRecord;
 use crate::reconcile::clusters::recorded_commits::{self, ClusterTold};
-use crate::reconcile::effects::adopt::{Adoption, LostRecord, NotRolledOut, Unrendered, record, replace_identity};
-use crate::reconcile::planner::{ClusterView, FleetReading};
+use crate::reconcile::effects::adopt::{Adoption, LostRecord, NotRolledOut, Unrendered, replace_identity};
+use crate::reconcile::effects::records::Record;
+use crate::reconcile::planner::{ClusterView, FleetReading, PlanError};
 use git::RepositoryLocation;
 
 /// Arguments of `stepgate adopt`.
@@ -61,7 +64,7 @@ pub struct Arguments {
     yes: bool,
 }
 
-/// Records the clusters, one commit each.
+/// Records the clusters, many with each commit.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     if let Some(folder) = &arguments.write {
         return write::run(&arguments.access, &arguments.clusters, folder);
@@ -82,8 +85,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let access = arguments.access.open()?;
     let step = Step::of("comparing", names.len());
     let (access, abandoned) = (access.as_ref(), arguments.abandon.as_ref());
-    let mut asking = Asking { opened: &opened, access, abandoned, silent: None, step: &step };
-    let mut recorded = false;
+    let mut asking = Asking { opened: &opened, access, abandoned, silent: None, is_upstream_asked: false, step: &step };
+    let mut recording = Recording::new(&opened.planner, &step);
     let mut is_refused = opened.fleet().errors_of_nobody().any(|problem| problem.code == ProblemCode::NotRendered);
     if arguments.fleet.trust_policy.is_none() {
         let source = opened.source().snapshot().commit();
@@ -92,68 +95,22 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
              and under whose name; `--trust-policy COMMIT` judges it by an earlier one as well"
         ));
     }
+    let mut ended = Ok(());
     for name in names {
         step.at(&name);
-        // Read anew for each: the record before moved the deploy branch.
-        let reading = opened.planner.read().map_err(fleet::explain)?;
-        let blocking = reading.fleet.blocking(&name);
-        if !blocking.is_empty() && !arguments.replace_identity {
-            is_refused = true;
-            for problem in blocking {
-                step.aside(|| output::note(&format!("error: {name} is not recorded: {problem}")));
-            }
-            continue;
-        }
-        let view = opened.planner.view(&reading, &name)?;
-        let found = asking.ask(&reading, &view)?;
-        if let Some(refusal) = found.refusal(&view).filter(|_| !arguments.as_declared && !arguments.replace_identity) {
-            is_refused = true;
-            step.aside(|| refusal.report());
-            continue;
-        }
-        let (identity, now, dry) = (asking.identify(&reading, &view)?, Timestamp::now(), !arguments.yes);
-        let adoption = if arguments.replace_identity {
-            replace_identity(&opened.planner, &reading, &view, proven(&view, &identity)?, now, dry)
-        } else {
-            record(&opened.planner, &reading, &view, identity.proven(), &found.as_declared(), now, dry)
-        };
-        let is_recorded = !matches!(adoption, Ok(Adoption::Already));
-        let adoption = match adoption {
-            Err(error) if error.is::<NotRolledOut>() => {
-                step.aside(|| explain(error).report());
-                is_refused = true;
-                continue;
-            }
-            adoption => adoption.map_err(explain)?,
-        };
-        let is = identity.proven().map(ToString::to_string).unwrap_or_default();
-        let line = match adoption {
-            Adoption::Already => format!("{name}: has a ledger already\n"),
-            Adoption::Recorded { commit: Some(commit), files } => {
-                recorded = true;
-                format!("{name}: recorded what the source branch says, {files} files, commit {commit}\n")
-            }
-            Adoption::Recorded { commit: None, files } => {
-                format!("{name}: would be recorded as the source branch says, {files} files; `--yes` does it\n")
-            }
-            Adoption::Identified { commit: Some(commit), .. } => {
-                recorded = true;
-                format!("{name}: recorded as {is}, commit {commit}\n")
-            }
-            Adoption::Identified { commit: None, before } => {
-                let before = before.map_or_else(|| "nothing".to_owned(), |before| before.to_string());
-                format!("{name}: would be recorded as {is}, where {before} is recorded now; `--yes` does it\n")
-            }
-        };
+        ended = one(arguments, &name, &mut asking, &mut recording);
         step.next();
-        step.aside(|| output::print_text(&line))?;
-        if let (true, Err(error)) = (is_recorded, proven(&view, &identity)) {
-            let told = format!("warning: {error}; it is recorded with the next commit that a controller makes");
-            step.aside(|| output::note(&told));
+        if ended.is_err() {
+            break;
         }
     }
+    // What ends the verb keeps none from being recorded that was compared before.
+    recording.commit()?;
+    ended?;
+    is_refused |= recording.is_refused;
+    let is_recorded = recording.is_recorded;
     drop(step);
-    if recorded && matches!(opened.planner.repository().location(), RepositoryLocation::Local(_)) {
+    if is_recorded && matches!(opened.planner.repository().location(), RepositoryLocation::Local(_)) {
         for (remote, url) in opened.planner.repository().remotes().into_iter().take(1) {
             let (branch, url) = (&opened.reading.layout.branch, url.unwrap_or_else(|| remote.clone()));
             output::note(&format!(
@@ -162,6 +119,66 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         }
     }
     Ok(if is_refused { Exit::Error } else { Exit::Success })
+}
+
+/// Compares one cluster, and lets it be recorded or refuses it.
+///
+/// # Errors
+/// What keeps every cluster from being recorded.
+fn one(
+    arguments: &Arguments,
+    name: &str,
+    asking: &mut Asking<'_>,
+    recording: &mut Recording<'_>,
+) -> Result<(), CommandError> {
+    let planner = &asking.opened.planner;
+    let reading = recording.reading()?;
+    let blocking = reading.fleet.blocking(name);
+    if !blocking.is_empty() && !arguments.replace_identity {
+        for problem in blocking {
+            recording.refuse(&CommandError::new(format!("{name} is not recorded: {problem}")));
+        }
+        return Ok(());
+    }
+    let view = match planner.view(&reading, name) {
+        Err(PlanError::Git(error)) => return Err(fleet::explain(error)),
+        Err(error) => {
+            recording.refuse(&error.into());
+            return Ok(());
+        }
+        Ok(view) => view,
+    };
+    let found = match asking.ask(&reading, &view) {
+        // Where the branch is gone, every other cluster is refused for the same reason.
+        Err(refusal) if reading.deploy.is_some() => {
+            recording.refuse(&refusal);
+            return Ok(());
+        }
+        found => found?,
+    };
+    if let Some(refusal) = found.refusal(&view).filter(|_| !arguments.as_declared && !arguments.replace_identity) {
+        recording.refuse(&refusal);
+        return Ok(());
+    }
+    let (identity, now, dry) = (asking.identify(&reading, &view)?, Timestamp::now(), !arguments.yes);
+    if arguments.replace_identity {
+        let identity = proven(&view, &identity)?;
+        let adoption = replace_identity(planner, &reading, &view, identity, now, dry).map_err(explain)?;
+        return recording.tell(name, &adoption, Some(identity.to_string()), None);
+    }
+    let unproven = proven(&view, &identity).err();
+    match Record::of(&reading, &view, identity.proven(), &found.as_declared(), now) {
+        Ok(Some(record)) if dry => {
+            let adoption = Adoption::Recorded { commit: None, files: record.files() };
+            recording.tell(name, &adoption, None, unproven)
+        }
+        Ok(Some(record)) => recording.add(&reading, &view.name, record, unproven),
+        Ok(None) => recording.tell(name, &Adoption::Already, None, None),
+        Err(error) => {
+            recording.refuse(&explain(error));
+            Ok(())
+        }
+    }
 }
 
 /// Whether a problem is about what happens to what Flux applies today. Errors are told of the cluster that they stop.
@@ -185,6 +202,8 @@ struct Asking<'a> {
     abandoned: Option<&'a CommitId>,
     /// Why the management cluster does not answer: it is asked once.
     silent: Option<String>,
+    /// Whether what this is a clone of was asked for the deploy branch: it has none.
+    is_upstream_asked: bool,
     /// How far it is.
     step: &'a Step,
 }
@@ -218,8 +237,9 @@ impl Asking<'_> {
     /// When it had a record, as far as anybody knows.
     fn ask(&mut self, reading: &FleetReading, view: &ClusterView) -> Result<Found, CommandError> {
         let Some(missing) = &view.missing else { return Ok(Found::default()) };
-        if *missing == MissingRecord::NoBranch {
+        if *missing == MissingRecord::NoBranch && !self.is_upstream_asked {
             self.ask_upstream(reading, view)?;
+            self.is_upstream_asked = true;
         }
         if !missing.asks_cluster() || self.silent.is_some() {
             self.refuse(reading, view, missing)?;

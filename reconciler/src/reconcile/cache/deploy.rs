@@ -14,7 +14,7 @@ use overlays::Remembered;
 use rollout::{DeployHead, ForeignChange, KnownCommit, Landing, Ledger, Lineage, StageTrailer};
 
 use crate::reconcile::clusters::directory::ledger_path;
-use git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
+use git::{Chain, Changes, DeployLayout, GitError, HistoryEntry, Older, Repository, StageTrailers};
 use host::memory::Part;
 use planning::{ClusterDirectory, DeployedLedger};
 
@@ -36,6 +36,8 @@ pub struct ClusterHistory {
 #[derive(Debug)]
 pub struct Histories {
     read: Mutex<Remembered<ClusterName, ReadHistory>>,
+    /// Which clusters commits changed, once for all clusters.
+    changes: Mutex<Changes>,
     /// The deploy branch, once for all clusters.
     chain: Mutex<Chain>,
 }
@@ -45,13 +47,19 @@ pub struct Histories {
 struct ReadHistory {
     head: CommitId,
     layout: DeployLayout,
+    /// The newest commits that changed it, as far back as was asked.
     entries: Arc<[HistoryEntry]>,
+    /// Whether no older ones are looked for.
+    is_whole: bool,
+    /// From which commit on this cluster's history was walked by itself, and what that found.
+    walked: Option<(CommitId, Arc<[HistoryEntry]>)>,
 }
 
 impl Default for Histories {
     fn default() -> Self {
         Self {
             read: Mutex::new(Remembered::new(Part::Histories.bytes())),
+            changes: Mutex::new(Changes::new(Part::Changes.bytes())),
             chain: Mutex::new(Chain::new(Part::Chain.bytes())),
         }
     }
@@ -84,30 +92,83 @@ impl Histories {
         Ok((lineage, places, unshared))
     }
 
-    /// The commits that changed the directory of `cluster`, newest first. Only those since the last call are read.
+    /// The commits that changed the directory of `cluster`, newest first, back to where there are `enough`: in a large fleet nearly all commits are
+    /// others', and nearly all of them are old.
     fn read(
         &self,
         repository: &Repository,
         layout: &DeployLayout,
         cluster: &ClusterName,
         head: &CommitId,
+        enough: impl Fn(&[HistoryEntry]) -> bool,
     ) -> Result<Arc<[HistoryEntry]>, GitError> {
         let known = self.read.lock().unwrap_or_else(PoisonError::into_inner).get(cluster);
         let known = known.filter(|known| known.layout == *layout);
-        if let Some(known) = known.as_ref().filter(|known| known.head == *head) {
+        let current = known.as_ref().filter(|known| known.head == *head);
+        if let Some(known) = current.filter(|known| known.is_whole || enough(&known.entries)) {
             return Ok(Arc::clone(&known.entries));
         }
-        let known = known.as_ref().map(|known| (&known.head, known.entries.as_ref()));
-        let mut entries = repository.history_since(head, known, layout, cluster, LONGEST_ROLLOUT)?;
-        let known = known.map(|(_, entries)| entries).unwrap_or_default();
-        let is_new = |entry: &&mut HistoryEntry| !known.iter().any(|known| known.commit == entry.commit);
-        recognise(repository, layout, cluster, entries.iter_mut().filter(|entry| entry.is_foreign()).filter(is_new))?;
+        let recognised = known.as_ref().map(|known| known.entries.as_ref()).unwrap_or_default();
+        let mut walked = known.as_ref().and_then(|known| known.walked.clone());
+        let (mut entries, mut is_whole) = (Vec::new(), false);
+        while !is_whole && !enough(&entries) {
+            let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            let older = repository.older(&mut changes, head, layout, cluster, entries.len())?;
+            drop(changes);
+            match older {
+                Older::Entry(entry) => {
+                    let entry = match recognised.iter().find(|known| known.commit == entry.commit) {
+                        Some(known) => known.clone(),
+                        None => {
+                            let mut entry = *entry;
+                            recognise(
+                                repository,
+                                layout,
+                                cluster,
+                                entry.is_foreign().then_some(&mut entry).into_iter(),
+                            )?;
+                            entry
+                        }
+                    };
+                    entries.push(entry);
+                }
+                Older::From(commit) => {
+                    let found = walk(repository, layout, cluster, &commit, walked.as_ref())?;
+                    entries.extend(found.iter().cloned());
+                    walked = Some((commit, found));
+                    is_whole = true;
+                }
+                Older::Nothing => is_whole = true,
+            }
+            is_whole |= entries.len() >= LONGEST_ROLLOUT;
+        }
+        entries.truncate(LONGEST_ROLLOUT);
         let entries: Arc<[HistoryEntry]> = entries.into();
-        let read = ReadHistory { head: head.clone(), layout: layout.clone(), entries: Arc::clone(&entries) };
-        let bytes = 256 + entries.len() * 512;
+        let bytes = 256 + (entries.len() + walked.as_ref().map_or(0, |(_, entries)| entries.len())) * 512;
+        let (head, layout) = (head.clone(), layout.clone());
+        let read = ReadHistory { head, layout, entries: Arc::clone(&entries), is_whole, walked };
         self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone(), read, bytes);
         Ok(entries)
     }
+}
+
+/// The history of a cluster from this commit on by itself. Of what was walked before only the commits since are read.
+fn walk(
+    repository: &Repository,
+    layout: &DeployLayout,
+    cluster: &ClusterName,
+    from: &CommitId,
+    known: Option<&(CommitId, Arc<[HistoryEntry]>)>,
+) -> Result<Arc<[HistoryEntry]>, GitError> {
+    if let Some((_, entries)) = known.filter(|(commit, _)| commit == from) {
+        return Ok(Arc::clone(entries));
+    }
+    let known = known.map(|(commit, entries)| (commit, entries.as_ref()));
+    let mut entries = repository.history_since(from, known, layout, cluster, LONGEST_ROLLOUT)?;
+    let known = known.map(|(_, entries)| entries).unwrap_or_default();
+    let is_new = |entry: &&mut HistoryEntry| !known.iter().any(|known| known.commit == entry.commit);
+    recognise(repository, layout, cluster, entries.iter_mut().filter(|entry| entry.is_foreign()).filter(is_new))?;
+    Ok(entries.into())
 }
 
 /// Says of commits without our message which stage they brought, if any.
@@ -166,7 +227,7 @@ pub fn removed(
     cluster: &ClusterName,
     head: &CommitId,
 ) -> Result<Option<(CommitId, String)>, GitError> {
-    let history = histories.read(repository, layout, cluster, head)?;
+    let history = histories.read(repository, layout, cluster, head, |_| false)?;
     let ledger = ledger_path(cluster)?;
     // The newest commit that still had it, and the one after that.
     let mut after: Option<&HistoryEntry> = None;
@@ -202,11 +263,13 @@ pub fn history(
     first_seen: impl Fn(&CommitId) -> Timestamp,
 ) -> Result<ClusterHistory, GitError> {
     let Some(head) = head else { return Ok(ClusterHistory::default()) };
-    let history = histories.read(repository, layout, cluster, head)?;
     let belongs = |entry: &HistoryEntry| {
         let rollout = entry.stage.as_ref().map(|trailers| &trailers.rollout);
         rollout.is_some() && rollout == ledger.map(|ledger| &ledger.rollout)
     };
+    // What came before the rollout is looked at no further than where it began from.
+    let begins = |entry: &HistoryEntry| !entry.is_foreign() && !belongs(entry);
+    let history = histories.read(repository, layout, cluster, head, |entries| entries.iter().any(begins))?;
     // A person's commit in between ends no rollout: once it is reverted, the stage before it is still the running one.
     let own = history
         .iter()

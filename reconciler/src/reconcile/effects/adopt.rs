@@ -9,14 +9,16 @@ use std::sync::Arc;
 use domain::CommitId;
 use domain::RepoPath;
 use jiff::Timestamp;
-use rollout::{Block, ClusterIdentity, Ledger, RenderFailure, StageId, StageName};
+use rollout::{Block, ClusterIdentity, Ledger, RenderFailure, StageId};
 
+use super::records::{self, Record, Records};
 use crate::reconcile::clusters::directory::ledger_path;
 use crate::reconcile::effects::commit::{Signature, ledger_text};
-use crate::reconcile::planner::{ClusterView, FleetReading, Planner, as_adopted};
-use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, StageTrailers};
-use planning::DeployedLedger as DirectoryLedger;
-use planning::stage_tree::target_tree;
+use crate::reconcile::planner::{ClusterView, FleetReading, Planner};
+use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome};
+
+/// New content by path.
+pub(super) type Edits = BTreeMap<RepoPath, Option<Arc<[u8]>>>;
 
 /// What adopting a cluster came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,39 +108,14 @@ pub fn record(
     now: Timestamp,
     dry: bool,
 ) -> Result<Adoption, anyhow::Error> {
-    let cluster = view.name.as_str();
-    if !matches!(view.directory.ledger, DirectoryLedger::Absent) {
-        return Ok(Adoption::Already);
-    }
-    if let Some((message, help)) = view.cluster.not_rolled_out(&reading.fleet.policy) {
-        return Err(NotRolledOut { message, help }.into());
-    }
-    let unconfirmed = view.unconfirmed(reading);
-    if let Some(block) = unconfirmed.first() {
-        anyhow::bail!("{}; {}", block.message, block.help);
-    }
-    let failed = view.parts.iter().filter_map(|part| Some((part.stage.clone(), part.error.clone()?)));
-    let unrendered = Unrendered { cluster: cluster.to_owned(), failures: failed.collect() };
-    if !unrendered.failures.is_empty() {
-        return Err(unrendered.into());
-    }
-    let tree = target_tree(&view.directory.files, &view.parts);
-    let digest = tree.digest();
-    let ledger = as_adopted(&view.plan, &view.parts, digest, identity, as_declared, now);
+    let Some(record) = Record::of(reading, view, identity, as_declared, now)? else { return Ok(Adoption::Already) };
     if dry {
-        return Ok(Adoption::Recorded { commit: None, files: tree.files.len() });
+        return Ok(Adoption::Recorded { commit: None, files: record.files() });
     }
-    let files = tree.files.len();
-    let edits = tree.files.into_iter().map(|(path, bytes)| (path, Some(bytes))).collect();
-    let said = (
-        format!("{cluster}: adopt as the source branch says"),
-        format!(
-            "What the source branch says of this cluster is recorded as deployed. Flux applies it where the cluster differs.\n{}",
-            as_declared.iter().map(|line| format!("- {line}\n")).collect::<String>()
-        ),
-    );
-    let commit = commit(planner, reading, ledger, edits, said, now)?;
-    Ok(commit.map_or(Adoption::Already, |commit| Adoption::Recorded { commit: Some(commit), files }))
+    let mut records = Records::new(reading.clone());
+    records.push(record);
+    let outcome = records.commit(planner, now)?.pop();
+    outcome.map_or(Ok(Adoption::Already), |(_, outcome)| outcome)
 }
 
 /// Records that a cluster with a ledger is this one by now; with `dry` only says so.
@@ -171,37 +148,55 @@ pub fn replace_identity(
         format!("From now on it is {identity}; {was}. Nothing in the cluster changes by it."),
     );
     let ledger = Ledger { identity: Some(identity.clone()), ..ledger.clone() };
-    let commit = commit(planner, reading, ledger, BTreeMap::new(), said, now)?;
+    let commit = commit(planner, reading, &ledger, said, now)?;
     Ok(commit.map_or(Adoption::Already, |commit| Adoption::Identified { commit: Some(commit), before }))
 }
 
-/// Commits a ledger, and files with it, and pushes that; none where nothing would change.
+/// Commits a ledger and pushes that; none where nothing would change.
 pub(super) fn commit(
     planner: &Planner,
     reading: &FleetReading,
-    ledger: Ledger,
-    mut edits: BTreeMap<RepoPath, Option<Arc<[u8]>>>,
+    ledger: &Ledger,
     (subject, body): (String, String),
     now: Timestamp,
 ) -> Result<Option<CommitId>, anyhow::Error> {
-    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
-    edits.insert(ledger_path(&ledger.cluster)?, Some(ledger_text(&ledger)?));
+    let edits = BTreeMap::from([(ledger_path(&ledger.cluster)?, Some(ledger_text(ledger)?))]);
+    let message = CommitMessage { subject, body, trailers: vec![records::trailers(ledger)] };
     let head = planner.repository().head(&reading.layout.branch)?;
+    match push(planner, reading, head.as_ref(), edits, message, now)? {
+        Pushed::Commit(commit) => Ok(Some(commit)),
+        Pushed::Nothing => Ok(None),
+        Pushed::Lost => {
+            anyhow::bail!("somebody else moved {} meanwhile; nothing was recorded, try again", reading.layout.branch)
+        }
+    }
+}
+
+/// What became of a commit.
+pub(super) enum Pushed {
+    /// The deploy branch holds it.
+    Commit(CommitId),
+    /// It would change nothing.
+    Nothing,
+    /// The deploy branch is not where it was.
+    Lost,
+}
+
+/// Commits files on top of `head`, and pushes that.
+pub(super) fn push(
+    planner: &Planner,
+    reading: &FleetReading,
+    head: Option<&CommitId>,
+    edits: Edits,
+    message: CommitMessage,
+    now: Timestamp,
+) -> Result<Pushed, anyhow::Error> {
+    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let draft = CommitDraft {
-        parent: head.clone(),
+        parent: head.cloned(),
         prefix: signature.prefix.clone(),
         edits,
-        message: CommitMessage {
-            subject,
-            body,
-            trailers: Some(StageTrailers {
-                rollout: ledger.rollout,
-                cluster: ledger.cluster,
-                stage: StageName::Verify.into(),
-                plan: ledger.plan,
-                source: ledger.source,
-            }),
-        },
+        message,
         author: signature.author.clone(),
         time: now,
         merges: None,
@@ -209,13 +204,11 @@ pub(super) fn commit(
     };
     let commit = match planner.repository().commit(&draft, &signature.signing)? {
         CommitOutcome::Created(commit) => commit,
-        CommitOutcome::Unchanged => return Ok(None),
+        CommitOutcome::Unchanged => return Ok(Pushed::Nothing),
     };
-    match planner.repository().push(&reading.layout.branch, &commit, head.as_ref())? {
-        PushOutcome::Pushed => Ok(Some(commit)),
-        PushOutcome::Lost { .. } => {
-            anyhow::bail!("somebody else moved {} meanwhile; nothing was recorded, try again", reading.layout.branch)
-        }
+    match planner.repository().push(&reading.layout.branch, &commit, head)? {
+        PushOutcome::Pushed => Ok(Pushed::Commit(commit)),
+        PushOutcome::Lost { .. } => Ok(Pushed::Lost),
         PushOutcome::RejectedByHook { message } => {
             anyhow::bail!("a hook of the repository rejected the record: {message}")
         }

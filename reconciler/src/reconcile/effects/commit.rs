@@ -108,7 +108,7 @@ pub fn stage_draft(
     let message = CommitMessage {
         subject: format!("{}: {}", commit.cluster, subject(commit, part)),
         body: body(commit),
-        trailers: Some(trailers(commit)),
+        trailers: vec![trailers(commit)],
     };
     draft(commit, directory, &part.before, &part.after, message, signature, now)
 }
@@ -132,7 +132,7 @@ pub fn revert_draft(
     let message = CommitMessage {
         subject: format!("{}: revert {}", commit.cluster, commit.stage),
         body: reasons.iter().map(|reason| format!("- {reason}\n")).collect(),
-        trailers: Some(trailers(commit)),
+        trailers: vec![trailers(commit)],
     };
     draft(commit, directory, current, restored, message, signature, now)
 }
@@ -162,7 +162,7 @@ pub fn close_draft(
         parent: close.parent.clone(),
         prefix: signature.prefix.clone(),
         edits,
-        message: CommitMessage { subject, body: closing_body(close), trailers: Some(trailers) },
+        message: CommitMessage { subject, body: closing_body(close), trailers: vec![trailers] },
         author: signature.author.clone(),
         time: now,
         merges: None,

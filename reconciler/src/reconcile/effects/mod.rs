@@ -7,4 +7,5 @@ pub mod dumps;
 mod fargate;
 pub(in crate::reconcile) mod forcing;
 pub mod perform;
+pub mod records;
 pub mod rollback;

@@ -1,7 +1,5 @@
 //! Noting that a cluster goes back to a state of before, or that the source branch counts again. The controller does the rest.
 
-use std::collections::BTreeMap;
-
 use domain::CommitId;
 use jiff::Timestamp;
 use rollout::{Ledger, Rollback};
@@ -72,6 +70,6 @@ fn note(
         );
     }
     let ledger = Ledger { rollback, ..ledger.clone() };
-    let commit = commit(planner, reading, ledger, BTreeMap::new(), said, now)?;
+    let commit = commit(planner, reading, &ledger, said, now)?;
     commit.ok_or_else(|| anyhow::anyhow!("cluster {}: there is nothing to record", view.name))
 }

@@ -15,7 +15,7 @@ mod rollback;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{ClusterName, CommitId};
-use domain::{Problem, ProblemCode, Scope};
+use domain::{Problem, ProblemCode};
 use jiff::Timestamp;
 use overlays::{Charts, Fleet, Manifests, ReadFiles, Remembered};
 
@@ -366,15 +366,7 @@ impl Planner {
     /// [`PlanError`] concerns this cluster alone.
     pub fn view(&self, reading: &FleetReading, name: &str) -> Result<ClusterView, PlanError> {
         let cluster = reading.fleet.cluster(name);
-        let problems: Vec<Problem> = reading
-            .fleet
-            .problems
-            .iter()
-            .filter(|problem| {
-                matches!(&problem.scope, Scope::Fleet) || matches!(&problem.scope, Scope::Cluster(it) if it == name)
-            })
-            .cloned()
-            .collect();
+        let problems: Vec<Problem> = reading.fleet.problems_of(name).cloned().collect();
         let Some(cluster) = cluster else {
             let errors: Vec<Problem> = problems.into_iter().filter(Problem::is_error).collect();
             return Err(if errors.is_empty() {

@@ -263,7 +263,7 @@ impl ClusterView {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Reading git.
-    #[error(transparent)]
+    #[error("{0}{hint}", hint = of_git(.0))]
     Git(#[from] GitError),
     /// The source branch does not describe it.
     #[error("there is no cluster {0} on the source branch")]
@@ -279,6 +279,11 @@ pub enum PlanError {
     /// The specification is not usable.
     #[error("{}", list(.0))]
     Problems(Vec<Problem>),
+}
+
+/// What helps, as problems have it.
+fn of_git(error: &GitError) -> String {
+    error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default()
 }
 
 fn list(problems: &[Problem]) -> String {

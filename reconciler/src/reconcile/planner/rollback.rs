@@ -330,8 +330,8 @@ impl Planner {
         let old = self.repository.snapshot_of(&back.source).and_then(|snapshot| self.source(snapshot)).ok();
         let chain = before.ledger().and_then(|ledger| ledger.chain.as_ref());
         let old = old.map(|old| at_target(&old, context.name, chain));
-        let fleet = old.as_ref().map_or(&source.fleet, |old| &old.fleet).as_ref().clone();
-        let fleet = Fleet { policy: source.fleet.policy.clone(), ..fleet };
+        let mut fleet = old.as_ref().map_or(&source.fleet, |old| &old.fleet).as_ref().clone();
+        fleet.policy = source.fleet.policy.clone();
         let spec = rollback::cluster_of(&before_tree, cluster).unwrap_or_else(|| cluster.clone());
         let deployed = facts::deployed_cluster(&deployed_tree, cluster);
         let rendered = rollback::target(context.name, context.directory, &before);

@@ -97,13 +97,13 @@ fn again(
 
 /// A message taken apart as it was put together.
 fn message(text: &str) -> CommitMessage {
-    let trailers = StageTrailers::parse(text);
+    let trailers = StageTrailers::parse_all(text);
     let (subject, rest) = text.split_once('\n').unwrap_or((text, ""));
     let rest = rest.trim();
-    let body = match (&trailers, rest.rsplit_once("\n\n")) {
-        (Some(_), Some((body, _))) => body,
-        (Some(_), None) => "",
-        (None, _) => rest,
+    let body = match rest.rsplit_once("\n\n") {
+        _ if trailers.is_empty() => rest,
+        Some((body, _)) => body,
+        None => "",
     };
     CommitMessage { subject: subject.to_owned(), body: body.to_owned(), trailers }
 }
@@ -159,8 +159,7 @@ mod tests {
             format!("mgmt: cilium v1\n\nOpened by:\n- a: b\n\nmore\n\n{trailers}"),
         ] {
             assert_eq!(message(&text).text(), text);
-            let has_trailers = StageTrailers::parse(&text).is_some();
-            assert_eq!(message(&text).trailers.is_some(), has_trailers);
+            assert_eq!(message(&text).trailers, StageTrailers::parse_all(&text));
         }
     }
 }

@@ -101,7 +101,7 @@ pub(super) fn merge(
         message: CommitMessage {
             subject: title(pieces, if overriding.is_some() { "override approval of" } else { "approve" }),
             body: format!("{}\n{}{}", plans(pieces), paragraph(&subjects, &approvers, reason), said_on(place)),
-            trailers: None,
+            trailers: Vec::new(),
         },
         author: by.clone(),
         time: now,

@@ -49,7 +49,7 @@ enum Held {
 
 /// The message of an update's commit.
 pub(super) fn message(branch: &BranchName, title: &str) -> CommitMessage {
-    CommitMessage { subject: title.to_owned(), body: format!("{MARK} {branch}"), trailers: None }
+    CommitMessage { subject: title.to_owned(), body: format!("{MARK} {branch}"), trailers: Vec::new() }
 }
 
 impl Run<'_> {

@@ -217,7 +217,7 @@ fn record(
         message: CommitMessage {
             subject: format!("{verb}{what} wave {}", word.wave),
             body: format!("{reason}Said of these plans:\n{plans}"),
-            trailers: None,
+            trailers: Vec::new(),
         },
         author: by.clone(),
         time: now,
