@@ -89,7 +89,6 @@ pub(crate) fn running(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Res
         return Some(Err((stage.clone(), Reason::new(message).help("fetch the deploy branch with its whole history"))));
     };
     let (mut expectations, mut policy) = expectations(plan, record);
-    expectations.extend(taken_back_too(ledger, plan, record));
     above(record, &mut expectations);
     as_before(ledger, &mut expectations);
     as_retried(world, plan, stage, &mut expectations);
@@ -122,19 +121,6 @@ fn expectations(plan: &Plan, record: &StageRecord) -> (Vec<Expectation>, StagePo
         Vec::new()
     };
     (expectations, stage.policy.clone())
-}
-
-/// What else a revert takes back: all that the commit moved which it undoes. The control plane may have gone on to new members meanwhile.
-fn taken_back_too<'a>(
-    ledger: &'a Ledger,
-    plan: &'a Plan,
-    record: &'a StageRecord,
-) -> impl Iterator<Item = Expectation> + use<'a> {
-    let is_undone = |known: &&StageRecord| known.stage == record.stage && known.kind == StageRecordKind::Commit;
-    let is_revert = record.kind == StageRecordKind::Revert;
-    let undone = ledger.stages.iter().rev().find(is_undone).filter(|_| is_revert);
-    let moved = undone.into_iter().flat_map(|undone| &undone.carries).filter_map(|stage| plan.stage(stage));
-    moved.flat_map(|stage| stage.deployed_expectations.iter().cloned())
 }
 
 /// Lets a gate of external etcd know what it was at when its stage was committed.
