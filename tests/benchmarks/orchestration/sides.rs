@@ -35,8 +35,6 @@ for cluster in $CLUSTERS; do
   wait_for machinedeployment --all "--for=jsonpath={.spec.template.spec.version}=$VERSION"
   wait_for machinedeployment --all --for=jsonpath={.status.upToDateReplicas}=1
   wait_for machinedeployment --all --for=condition=Available
-  wait_for machinedeployment --all --for=condition=RollingOut=False
-  wait_for "cluster.cluster.x-k8s.io/$cluster" --for=condition=RollingOut=False
   "$CLUSTERCTL" describe cluster --kubeconfig "$KUBECONFIG" --namespace "$namespace" "$cluster" >/dev/null
 done
 "#;

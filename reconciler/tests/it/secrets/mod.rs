@@ -23,7 +23,7 @@ struct Secrets(RefCell<BTreeMap<&'static str, String>>);
 impl Secrets {
     /// The secret of a place: 24 letters that are nowhere else.
     fn at(&self, place: &'static str) -> String {
-        let digest = TreeDigest::of([place.as_bytes()].into_iter());
+        let digest = TreeDigest::of([place.as_bytes()]);
         let letters =
             digest.as_str().bytes().rev().map(|digit| char::from(digit % 10 + if digit < b'a' { b'k' } else { b'M' }));
         let secret: String = letters.take(24).collect();
