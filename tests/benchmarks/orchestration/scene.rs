@@ -158,6 +158,7 @@ pub async fn polled<T>(what: &str, mut holds: impl AsyncFnMut() -> anyhow::Resul
             // Says how the servers are.
             return until_within(what, Duration::ZERO, holds).await;
         }
+        // Nothing tells of the next change: what is measured is as precise as this pause.
         tokio::time::sleep(PAUSE).await;
     }
 }
