@@ -5,10 +5,9 @@ use std::process::Command;
 
 use crate::support::{Fleet, Run, stepgate};
 
-/// A bare clone of the fleet that was made with this option.
+/// A bare clone of the fleet that was made with this option, in a folder of its own: git may still tidy up another one.
 fn cut(fleet: &Fleet, option: &str) -> String {
-    let place = fleet.folder().join("cut.git").to_str().unwrap().to_owned();
-    let _ = std::fs::remove_dir_all(&place);
+    let place = fleet.folder().join(format!("cut{option}.git")).to_str().unwrap().to_owned();
     let url = format!("file://{}", fleet.place());
     git(fleet.folder(), &["clone", "--quiet", "--bare", "--no-single-branch", option, &url, &place]);
     place

@@ -149,10 +149,24 @@ impl Bench {
 
     /// A version is written as Flux writes it, with no word of a pause.
     async fn apply_version(&self, version: &str) -> anyhow::Result<DynamicObject> {
+        self.apply_as(version, PatchParams::apply("kustomize-controller").force()).await
+    }
+
+    async fn apply_as(&self, version: &str, parameters: PatchParams) -> anyhow::Result<DynamicObject> {
         let object = json!({"apiVersion": KUBEADM_CONTROL_PLANE.0, "kind": KUBEADM_CONTROL_PLANE.1,
             "metadata": {"name": NAME, "namespace": NAME}, "spec": {"version": version}});
         let api = kind_in(&self.client, KUBEADM_CONTROL_PLANE, NAME).await?;
-        Ok(api.patch(NAME, &PatchParams::apply("kustomize-controller").force(), &Patch::Apply(object)).await?)
+        Ok(api.patch(NAME, &parameters, &Patch::Apply(object)).await?)
+    }
+
+    /// Waits until the API server, which tells nobody that it has taken notice, asks the extension.
+    async fn webhook_is_called(&self) -> anyhow::Result<()> {
+        let parameters = PatchParams { dry_run: true, ..PatchParams::apply("kustomize-controller").force() };
+        let is_called = async || {
+            let written = self.apply_as(NEW, parameters.clone()).await?;
+            Ok(written.annotations().contains_key(PAUSED).then_some(()))
+        };
+        until_within("the extension is asked", LIMIT, is_called).await
     }
 
     /// Waits until the control plane is its own again, with the same machines at the new version.
@@ -246,6 +260,7 @@ fn a_single_control_plane_keeps_its_machine() {
         let before = bench.machines().await?;
         let kubelets = Kubelets::start(bench.workload().await?, OLD);
         let mut extension = start_extension(folder.path(), &bench.server, &bench.client).await?;
+        bench.webhook_is_called().await?;
         let written = bench.apply_version(NEW).await?;
         ensure!(written.annotations().contains_key(PAUSED), "read unpaused, its machine would be replaced");
         let begun = async || Ok(list(&bench.client, NODE, NAME).await?.into_iter().next());
