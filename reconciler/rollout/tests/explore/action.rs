@@ -173,11 +173,12 @@ impl Model {
 
     fn settle(&mut self, cluster: usize) {
         let own = &self.clusters[cluster];
-        let complete = own.applied >= self.last_stage_commit(cluster).map_or(0, |commit| commit.place + 1)
-            && own.actual == own.deployed;
+        let is_applied = own.applied >= self.last_stage_commit(cluster).map_or(0, |commit| commit.place + 1);
+        let runs = [1, 2, 3].map(|stages| is_applied && own.actual[..stages] == own.deployed[..stages]);
         let now = self.now;
-        let own = self.own(cluster);
-        own.settled_at = if complete { own.settled_at.or(Some(now)) } else { None };
+        for (since, runs) in self.own(cluster).settled_at.iter_mut().zip(runs) {
+            *since = if runs { since.or(Some(now)) } else { None };
+        }
     }
 
     /// The state after an action; none where it is not possible. `decided` is what the cluster's step says in this state.
@@ -327,7 +328,7 @@ impl Model {
                 self.append(Some(trailer));
                 let deployed = tree(self.clusters[cluster].deployed);
                 self.own(cluster).ledger = Some(commit.ledger.clone().with_tree(deployed));
-                self.own(cluster).settled_at = None;
+                self.own(cluster).settled_at = [None; 3];
             }
             Effect::Close(close) if close.parent == self.head() => {
                 self.append(None);

@@ -41,12 +41,13 @@ impl Model {
             }
             for (name, streak) in own.history.streaks() {
                 let current = own.observation.as_ref().is_some_and(|seen| seen.read_at == streak.last);
-                let proven = own.settled_at.is_some_and(|settled| Self::seconds(streak.since) >= settled);
+                let proven = own.settled_at.map(|at| at.is_some_and(|settled| Self::seconds(streak.since) >= settled));
                 let bound = name.commit.as_ref() == last.map(|commit| commit.id);
-                write!(key, "[{}{bound}{}{current}{proven}{}]", name.stage, streak.reads.min(2), streak.settled)
+                write!(key, "[{}{bound}{}{current}{proven:?}{}]", name.stage, streak.reads.min(2), streak.settled)
                     .unwrap();
             }
-            write!(key, "{:?}{}", own.backup.as_ref().map(|report| &report.rollout), own.settled_at.is_some()).unwrap();
+            let settled = own.settled_at.map(|at| at.is_some());
+            write!(key, "{:?}{settled:?}", own.backup.as_ref().map(|report| &report.rollout)).unwrap();
             match &own.pending {
                 Some(Effect::Commit(commit)) => {
                     write!(key, "C{}{}{}", commit.stage, commit.rollout, commit.parent == self.head()).unwrap();

@@ -26,6 +26,7 @@ pub const TIMEOUT: u64 = 1_000_000;
 pub const NAMES: [&str; 2] = ["hub", "prod"];
 pub const STAGES: [[&str; 3]; 2] = [["cert-manager", "capi", "eks-a"], ["cilium", "control-plane", "workers/md-0"]];
 pub type Versions = [u8; 3];
+pub type SettledAt = [Option<i64>; 3];
 type PlanKey = (usize, u8, Versions, Option<(RolloutId, bool)>, Vec<(StageId, bool)>, bool);
 
 /// Which policy the model runs under.
@@ -57,8 +58,8 @@ pub struct Cluster {
     pub backup: Option<BackupReport>,
     /// What was decided and is not carried out yet.
     pub pending: Option<Effect>,
-    /// Since when everything on the branch really runs; the oracle.
-    pub settled_at: Option<i64>,
+    /// Since when the first stage really runs as on the branch, the first two, and all three; the oracle.
+    pub settled_at: SettledAt,
 }
 
 #[derive(Debug, Clone)]
@@ -101,7 +102,7 @@ impl Model {
             history: GateHistory::default(),
             backup: None,
             pending: None,
-            settled_at: Some(0),
+            settled_at: [Some(0); 3],
         };
         let mut model = Self {
             rules,
@@ -267,7 +268,7 @@ impl Model {
     }
 
     /// The commit that [`Action::Push`](super::action::Action::Push) would make now, with what the oracle knows about it.
-    pub fn about_to_commit(&self, cluster: usize) -> Option<(&Effect, Option<i64>)> {
+    pub fn about_to_commit(&self, cluster: usize) -> Option<(&Effect, &SettledAt)> {
         let own = &self.clusters[cluster];
         let pending = own.pending.as_ref()?;
         let parent = match pending {
@@ -275,7 +276,7 @@ impl Model {
             Effect::Close(close) => &close.parent,
             _ => return None,
         };
-        (parent == &self.head()).then_some((pending, own.settled_at))
+        (parent == &self.head()).then_some((pending, &own.settled_at))
     }
 
     pub fn seconds(at: Timestamp) -> i64 {
