@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::error::GitError;
 
-/// Synchronises two files, or the names in folders, at once: a disk that writes its cache through for one writes it for both.
-pub(super) fn together(first: &File, second: &File) -> io::Result<()> {
+/// Synchronises files, or the names in folders, at once: a disk that writes its cache through for one writes it for all.
+pub(super) fn together(files: &[&File]) -> io::Result<()> {
     std::thread::scope(|scope| {
-        let second = scope.spawn(|| second.sync_all());
-        let first = first.sync_all();
-        let second = second.join().unwrap_or_else(|_| Err(io::Error::other("the thread that synchronised ended")));
-        first.and(second)
+        let Some((last, others)) = files.split_last() else { return Ok(()) };
+        let others: Vec<_> = others.iter().map(|file| scope.spawn(|| file.sync_all())).collect();
+        let last = last.sync_all();
+        let ended = |_| Err(io::Error::other("the thread that synchronised ended"));
+        others.into_iter().map(|other| other.join().unwrap_or_else(ended)).fold(last, io::Result::and)
     })
 }
 

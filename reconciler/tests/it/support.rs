@@ -95,7 +95,13 @@ impl Fleet {
     pub fn settled_in(place: &Path) -> Self {
         let folder = tempfile::tempdir_in(place).unwrap();
         copy(&DEMO.folder, folder.path());
-        let repository = Repository::open_bare(folder.path().join("fleet.git")).unwrap();
+        Self::at(folder, "a settled fleet")
+    }
+
+    /// What is in a folder already; `what` says where it comes from.
+    pub fn at(folder: TempDir, what: &str) -> Self {
+        let repository = Repository::open_bare(folder.path().join("fleet.git"));
+        let repository = repository.unwrap_or_else(|error| panic!("{what}: {error}"));
         Self { folder, repository }
     }
 

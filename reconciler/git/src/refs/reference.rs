@@ -2,8 +2,9 @@
 //!
 //! The lock is git's own: `refs/heads/NAME.lock`, so every other git program is kept out meanwhile. It is made as a hard
 //! link to a file that already holds the new value, and a note of ours names that file. When a process of ours was killed
-//! inside, the next one can tell by the file's identity that the lock is ours and nobody's any more, and removes it; a lock
-//! of another program is never touched.
+//! inside, or the machine lost its power, the next one can tell by the file's identity that the lock is ours and nobody's
+//! any more, and removes it; a lock of another program is never touched. So on disk too there is a lock only where the value
+//! and the note are.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write as _};
@@ -68,12 +69,13 @@ impl<'a> References<'a> {
         // The names of what the new value refers to have to be there as long as the value is.
         let packs = durable::packs(self.folder)?;
         let mut file = File::create_new(&value).map_err(storage("write", &value))?;
-        let written = writeln!(file, "{new}").and_then(|()| match &packs {
-            Some(packs) => durable::together(&file, packs),
-            None => file.sync_all(),
+        let written = writeln!(file, "{new}").and_then(|()| {
+            let mut note = File::create(self.note())?;
+            write!(note, "{reference}.lock")?;
+            let files: Vec<&File> = [&note, &file].into_iter().chain(&packs).collect();
+            durable::together(&files)
         });
         let swapped = written.map_err(storage("write", &value)).and_then(|()| {
-            fs::write(self.note(), format!("{reference}.lock")).map_err(storage("write", &self.note()))?;
             match fs::hard_link(&value, &lock) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Swap::Locked),
@@ -85,12 +87,12 @@ impl<'a> References<'a> {
                 return Ok(Swap::Differs(actual));
             }
             fs::rename(&lock, &target).map_err(storage("write", &target))?;
+            if let Some(parent) = target.parent() {
+                synchronise(parent)?;
+            }
             Ok(Swap::Done)
         });
         self.recover(&value)?;
-        if let (Ok(Swap::Done), Some(parent)) = (&swapped, target.parent()) {
-            synchronise(parent)?;
-        }
         swapped
     }
 
@@ -105,6 +107,9 @@ impl<'a> References<'a> {
             let lock = self.folder.join(name);
             if identity(&lock) == Some(ours) {
                 remove(&lock)?;
+                if let Some(parent) = lock.parent() {
+                    synchronise(parent)?;
+                }
             }
         }
         // The note last but one: without the value it says nothing.

@@ -57,7 +57,7 @@ impl NewObjects {
         let [pack_path, index_path] = ["pack", "idx"].map(|kind| folder.join(format!("pack-{name}.{kind}")));
         let pack = temporary(&folder, &pack.bytes).map_err(storage("write", &pack_path))?;
         let index = temporary(&folder, &index).map_err(storage("write", &index_path))?;
-        durable::together(pack.as_file(), index.as_file()).map_err(storage("synchronise", &pack_path))?;
+        durable::together(&[pack.as_file(), index.as_file()]).map_err(storage("synchronise", &pack_path))?;
         // The index last: a pack without one is invisible, so a reader never sees half of a commit.
         for (file, path) in [(pack, pack_path), (index, index_path)] {
             file.persist(&path).map_err(|error| storage("write", &path)(error.error))?;
