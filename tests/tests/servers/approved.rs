@@ -63,7 +63,7 @@ async fn rolls_out(scene: &Scene, who: &str, people: impl AsyncFnOnce() -> anyho
     scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster(NEW))])?;
     tokio::try_join!(people(), kill_at_random(&mut controller, KILLS))?;
     scene.stages_are(CLUSTER, &machines::STAGES).await?;
-    assert_commits_follow_machines(&recorder.finish()?, NEW)?;
+    assert_commits_follow_machines(&recorder.finish().await?, NEW)?;
     scene.assert_nothing_is_left()?;
     let ledger = scene.repository.deployed(&format!("clusters/{CLUSTER}/rollout.yaml"))?;
     ensure!(ledger.matches(who).count() == machines::PARTS.len(), "{ledger}");

@@ -23,7 +23,7 @@ fn each_stage_is_committed_once_when_the_machines_before_it_are_done() {
         let _controller = scene.controller()?;
         scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster(NEW))])?;
         scene.stages_are(CLUSTER, &machines::STAGES).await?;
-        let seen = recorder.finish()?;
+        let seen = recorder.finish().await?;
         assert_commits_follow_machines(&seen, NEW)?;
         assert_no_prefix_passes_early(&seen, NEW, &machines::PARTS)?;
         assert_replay_agrees(&scene, &seen, NEW)?;
@@ -47,7 +47,7 @@ fn kills_at_random_moments_lead_to_the_same_end() {
         let end = End::rendered(&scene, CLUSTER).await?;
         kill_at_random(&mut controller, KILLS).await?;
         scene.stages_are(CLUSTER, &machines::STAGES).await?;
-        let seen = recorder.finish()?;
+        let seen = recorder.finish().await?;
         assert_commits_follow_machines(&seen, NEW)?;
         assert_no_prefix_passes_early(&seen, NEW, &machines::PARTS)?;
         scene.assert_nothing_is_left()?;

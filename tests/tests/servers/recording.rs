@@ -15,6 +15,7 @@ use rollout::{
     Observation, Reachability, WorkersExpectation, control_plane_gate, workers_gate,
 };
 use serde_json::{Value, json};
+use tests::waiting::until;
 use tokio::task::JoinHandle;
 
 use super::machines::{CLUSTER, NAMESPACE, PARTS};
@@ -91,7 +92,17 @@ impl Recorder {
         Ok(Self { seen, task })
     }
 
-    pub fn finish(self) -> anyhow::Result<Vec<Seen>> {
+    /// Ends when it has seen the end twice in a row, as a gate has to: a busy machine reads more slowly than it rolls out.
+    pub async fn finish(self) -> anyhow::Result<Vec<Seen>> {
+        let asked = Timestamp::now();
+        let is_seen = async || {
+            ensure!(!self.task.is_finished(), "the recording has ended by itself");
+            let seen = self.seen.lock().unwrap();
+            let last: Vec<&Seen> = seen.iter().rev().take(2).collect();
+            let is_later = |seen: &&Seen| seen.is_read() && seen.observation.read_at > asked;
+            Ok((last.len() == 2 && last.iter().all(is_later)).then_some(()))
+        };
+        until("the end is recorded", is_seen).await?;
         self.task.abort();
         let seen = self.seen.lock().unwrap().clone();
         Ok(seen)

@@ -129,7 +129,7 @@ fn faults_are_named_and_do_a_rollout_no_harm() {
         assert_eq!(scene.why(CLUSTER).await?["state"], "held");
         assert_eq!(scene.repository.stages()?, machines::STAGES[..4]);
 
-        let seen = recorder.finish()?;
+        let seen = recorder.finish().await?;
         assert_commits_follow_machines(&seen, NEW)?;
         let [done @ .., (stuck, _)] = &PARTS;
         assert_no_prefix_passes_early(&seen, NEW, done)?;
