@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use rollout::{Effect, Observation, Reachability};
+use domain::RolloutId;
+use rollout::{BackupReport, Effect, Observation, Reachability};
 
-use super::model::{Model, TIMEOUT};
+use super::model::{BACKUP_AGE, Model, TIMEOUT};
 
 impl Model {
     /// Everything that future steps depend on, with times as relations: two states with one key have the same future.
@@ -47,7 +48,7 @@ impl Model {
                     .unwrap();
             }
             let settled = own.settled_at.map(|at| at.is_some());
-            write!(key, "{:?}{settled:?}", own.backup.as_ref().map(|report| &report.rollout)).unwrap();
+            write!(key, "{:?}{settled:?}", self.key_of_backup(own.backup.as_ref())).unwrap();
             match &own.pending {
                 Some(Effect::Commit(commit)) => {
                     write!(key, "C{}{}{}", commit.stage, commit.rollout, commit.parent == self.head()).unwrap();
@@ -62,6 +63,11 @@ impl Model {
             }
         }
         key
+    }
+
+    /// Whose it is, and whether it counts still.
+    fn key_of_backup<'a>(&self, backup: Option<&'a BackupReport>) -> Option<(&'a RolloutId, bool)> {
+        backup.map(|backup| (&backup.rollout, self.now - Self::seconds(backup.taken_at) < BACKUP_AGE))
     }
 
     fn key_of(&self, cluster: usize, seen: &Observation) -> String {
@@ -83,7 +89,7 @@ impl Model {
             seen.deployments.iter().map(|known| (&known.name, known.generation, known.observed_generation)).collect();
         generations.sort();
         let machines: Vec<_> = seen.machines.iter().map(|known| &known.spec_version).collect();
-        let backup = seen.backup.as_ref().map(|report| &report.rollout);
+        let backup = self.key_of_backup(seen.backup.as_ref());
         let reachable = seen.reachable == Reachability::Reachable;
         format!("{age}{after}{reachable}{}{position:?}{generations:?}{machines:?}{backup:?}", seen.confirmed)
     }

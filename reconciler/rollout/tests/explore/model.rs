@@ -22,6 +22,8 @@ use super::pictures::expectations;
 pub const LATE: i64 = 2_000_000;
 const MAXIMUM_AGE: u64 = 10_000;
 pub const TIMEOUT: u64 = 1_000_000;
+/// How old a backup may be, in seconds.
+pub const BACKUP_AGE: i64 = 24 * 60 * 60;
 
 pub const NAMES: [&str; 2] = ["hub", "prod"];
 pub const STAGES: [[&str; 3]; 2] = [["cert-manager", "capi", "eks-a"], ["cilium", "control-plane", "workers/md-0"]];
@@ -198,7 +200,10 @@ impl Model {
         };
         let mut all = vec![
             without_commit("preflight", vec![Expectation::ClusterHealthy { cluster: None }]),
-            without_commit("backup", vec![Expectation::BackupTaken { maximum_age: Duration::from_secs(24 * 60 * 60) }]),
+            without_commit(
+                "backup",
+                vec![Expectation::BackupTaken { maximum_age: Duration::from_secs(BACKUP_AGE.unsigned_abs()) }],
+            ),
         ];
         all.extend(stages);
         let verified = VerifiedExpectation {
