@@ -102,7 +102,8 @@ pub use trace::{Span, Spans, spans};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use wave::{
     Binds, Decision, Standing, Turn, WaveAnswer, WaveAsks, WaveConsent, WaveHold, WaveMember, WaveQuestion, WaveState,
-    WaveWord, WaveWords, asked_plans, places, ranked, tolerated_failures, wave_consent, wave_state, wave_turn,
+    WaveTurns, WaveWord, WaveWords, asked_plans, places, ranked, tolerated_failures, wave_consent, wave_state,
+    wave_turn,
 };
 pub use way_back::WayBack;
 pub use world::{ForeignChange, Pause, Prerequisite, World};

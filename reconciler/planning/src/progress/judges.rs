@@ -25,6 +25,11 @@ impl WaveJudges {
         });
         Self { asked: asked.collect(), roster: Some(Arc::clone(roster)) }
     }
+
+    /// Whether any of them asks anything.
+    pub(super) fn asks(&self) -> bool {
+        !self.asked.is_empty()
+    }
 }
 
 /// What is asked of a wave: by the newest policy, and by those of before that count for any of its clusters.

@@ -4,9 +4,10 @@ mod cluster;
 mod judges;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod waves;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use domain::{ClusterName, CommitId};
@@ -16,6 +17,7 @@ use rollout::{Decision, Prerequisite, Standing, Turn, WaveHold, WaveWords};
 
 pub use cluster::ClusterProgress;
 pub use judges::WaveJudges;
+use turns::FleetTurns;
 pub use waves::{AskedWave, WaveProgress, asked_wave, plain_waves, underway, waves};
 
 /// Where each cluster stands, as far as it has been worked on.
@@ -29,6 +31,9 @@ pub struct FleetProgress {
     /// What people have said of waves.
     words: Arc<WaveWords>,
     changes: u64,
+    /// Clusters that have come to stand elsewhere since the waves were looked at.
+    changed: BTreeSet<ClusterName>,
+    turns: Option<FleetTurns>,
 }
 
 /// What became of a cluster that was done.
@@ -45,7 +50,7 @@ impl FleetProgress {
     pub fn note(&mut self, cluster: &ClusterName, standing: ClusterProgress) {
         if self.known.get(cluster) != Some(&standing) {
             self.known.insert(cluster.clone(), standing);
-            self.changes += 1;
+            self.changed(cluster);
         }
     }
 
@@ -54,6 +59,7 @@ impl FleetProgress {
         if self.words != *words {
             self.words = Arc::clone(words);
             self.changes += 1;
+            self.turns.iter_mut().for_each(FleetTurns::hear);
         }
     }
 
@@ -62,7 +68,7 @@ impl FleetProgress {
         let decided = (source.clone(), decision);
         if self.decided.get(cluster) != Some(&decided) {
             self.decided.insert(cluster.clone(), decided);
-            self.changes += 1;
+            self.changed(cluster);
         }
     }
 
@@ -70,6 +76,7 @@ impl FleetProgress {
     pub fn give_up(&mut self, cluster: &ClusterName, source: &CommitId) {
         if self.decided.get(cluster).is_none_or(|(at, _)| at != source) {
             let held = self.decided.remove(cluster).map(|(_, decision)| decision);
+            self.changed.insert(cluster.clone());
             let held = held.filter(|decision| matches!(decision, Decision::Held { .. }));
             self.decide(cluster, source, held.unwrap_or(Decision::GoesOn));
         }
@@ -85,8 +92,13 @@ impl FleetProgress {
         };
         if self.afterwards.get(cluster) != Some(&after) {
             self.afterwards.insert(cluster.clone(), after);
-            self.changes += 1;
+            self.changed(cluster);
         }
+    }
+
+    fn changed(&mut self, cluster: &ClusterName) {
+        self.changes += 1;
+        self.changed.insert(cluster.clone());
     }
 
     /// How often any cluster has come to stand elsewhere: while it stays, nobody's prerequisites have changed for that.
@@ -152,12 +164,28 @@ pub fn concerning<'a>(fleet: &'a Fleet, cluster: &'a ClusterSpec) -> Vec<&'a str
 }
 
 /// What keeps this cluster from its next stage: an earlier wave that is not done, its manager, or its own wave. `source` is the
-/// newest commit of the source branch.
+/// newest commit of the source branch, at which the fleet was read.
 pub fn others(
     fleet: &Fleet,
     cluster: &ClusterSpec,
-    progress: &FleetProgress,
+    progress: &mut FleetProgress,
     source: &CommitId,
+    now: Timestamp,
+) -> Others {
+    let known = progress.turns.take().filter(|turns| turns.is_of(fleet, source));
+    let mut turns = known.unwrap_or_else(|| FleetTurns::new(fleet, progress, source, now));
+    let changed = std::mem::take(&mut progress.changed);
+    turns.catch_up(fleet, progress, &changed, now);
+    let others = others_of(fleet, cluster, progress, &mut turns, now);
+    progress.turns = Some(turns);
+    others
+}
+
+fn others_of(
+    fleet: &Fleet,
+    cluster: &ClusterSpec,
+    progress: &FleetProgress,
+    turns: &mut FleetTurns,
     now: Timestamp,
 ) -> Others {
     let manager = match &cluster.management {
@@ -166,7 +194,7 @@ pub fn others(
     };
     let policy = &fleet.policy;
     let own = policy.wave_of(&cluster.name).unwrap_or(policy.waves.len());
-    if let Some(hold) = waves::held_by_earlier(fleet, own, progress, source, now) {
+    if let Some(hold) = turns.held_by_earlier(fleet, own, progress, now) {
         return Others { prerequisite: None, wave: Some(hold) };
     }
     // One whose files cannot be read is no reason to go ahead of it.
@@ -181,7 +209,8 @@ pub fn others(
     if let Some((cluster, state)) = manager.and_then(cluster_of).zip(state) {
         return Others { prerequisite: Some(Prerequisite { cluster, met: false, state }), wave: None };
     }
-    Others { prerequisite: None, wave: waves::held_by_own(fleet, cluster, own, progress, source, now) }
+    let wave = cluster_of(&cluster.name).and_then(|name| turns.held_by_own(fleet, own, &name, progress, now));
+    Others { prerequisite: None, wave }
 }
 
 /// What is said of a cluster of which nothing can be said.

@@ -8,11 +8,10 @@ use overlays::{ClusterSpec, Fleet};
 use policy::Wave;
 use rollout::{
     Binds, Reason, Standing, Turn, WaveAsks, WaveConsent, WaveHold, WaveMember, WaveState, wave_consent, wave_state,
-    wave_turn,
 };
 
 use super::judges::wave_asks;
-use super::{FleetProgress, UNREADABLE, unmet};
+use super::{FleetProgress, UNREADABLE};
 
 /// Where a wave stands, with its clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +78,7 @@ fn asks(fleet: &Fleet, wave: &Wave, members: &[WaveMember], progress: &FleetProg
 }
 
 /// What is missing for a wave to go on, as far as people are asked.
-fn consent(
+pub(super) fn consent(
     fleet: &Fleet,
     wave: &Wave,
     members: &[WaveMember],
@@ -102,7 +101,7 @@ pub fn plain_waves(fleet: &Fleet) -> Vec<(Wave, Vec<WaveMember>)> {
 }
 
 /// The clusters of each wave.
-fn placed(fleet: &Fleet) -> Vec<Vec<&ClusterSpec>> {
+pub(super) fn placed(fleet: &Fleet) -> Vec<Vec<&ClusterSpec>> {
     let mut placed = vec![Vec::new(); fleet.policy.waves.len()];
     for cluster in &fleet.clusters {
         if let Some(own) = fleet.policy.wave_of(&cluster.name).and_then(|place| placed.get_mut(place)) {
@@ -113,7 +112,7 @@ fn placed(fleet: &Fleet) -> Vec<Vec<&ClusterSpec>> {
 }
 
 /// Where these clusters of one wave stand.
-fn members(own: &[&ClusterSpec], progress: &FleetProgress, source: &CommitId) -> Vec<WaveMember> {
+pub(super) fn members(own: &[&ClusterSpec], progress: &FleetProgress, source: &CommitId) -> Vec<WaveMember> {
     let own: Vec<(ClusterName, &ClusterSpec)> =
         own.iter().filter_map(|cluster| Some((cluster.name.parse().ok()?, *cluster))).collect();
     // What the wave is about: what was pushed last, and whatever is on the way.
@@ -121,14 +120,24 @@ fn members(own: &[&ClusterSpec], progress: &FleetProgress, source: &CommitId) ->
     let of_running = own.iter().filter_map(|(name, _)| known(name)).filter(|it| it.running().is_some());
     let sources: BTreeSet<&CommitId> =
         of_running.filter_map(|standing| standing.source()).chain(std::iter::once(source)).collect();
-    let member = |(name, cluster): (ClusterName, &ClusterSpec)| {
-        let is_of_it = known(&name).and_then(|known| known.source()).is_some_and(|it| sources.contains(it));
-        let standing = dated(progress.standing(&name, source), is_of_it);
-        let plan = known(&name).and_then(|known| known.approved_plan(source)).cloned();
-        let is_replanned = known(&name).is_some_and(super::ClusterProgress::is_replanned);
-        WaveMember { cluster: name, machines: machines(cluster), standing, plan, is_replanned }
-    };
-    own.into_iter().map(member).collect()
+    let is_about = |commit: &CommitId| sources.contains(commit);
+    own.into_iter().map(|(name, spec)| member(name, spec, progress, source, is_about)).collect()
+}
+
+/// Where one of them stands; `is_about` tells from which commits the rollouts were made that its wave is about.
+pub(super) fn member(
+    cluster: ClusterName,
+    spec: &ClusterSpec,
+    progress: &FleetProgress,
+    source: &CommitId,
+    is_about: impl Fn(&CommitId) -> bool,
+) -> WaveMember {
+    let known = progress.known.get(&cluster);
+    let is_of_it = known.and_then(super::ClusterProgress::source).is_some_and(is_about);
+    let standing = dated(progress.standing(&cluster, source), is_of_it);
+    let plan = known.and_then(|known| known.approved_plan(source)).cloned();
+    let is_replanned = known.is_some_and(super::ClusterProgress::is_replanned);
+    WaveMember { cluster, machines: machines(spec), standing, plan, is_replanned }
 }
 
 /// Clusters that take a place of their wave, or go in none: their rollout is on the way, and has not failed.
@@ -157,75 +166,14 @@ fn machines(cluster: &ClusterSpec) -> Option<u32> {
     groups.chain(std::iter::once(cluster.control_plane_count)).try_fold(0, |sum: u32, count| sum.checked_add(count?))
 }
 
-/// What keeps those of the wave at this place, or of none, from their next stage: the first wave before it that is not done.
-pub(super) fn held_by_earlier(
-    fleet: &Fleet,
-    own: usize,
-    progress: &FleetProgress,
-    source: &CommitId,
-    now: Timestamp,
-) -> Option<WaveHold> {
-    let waves = fleet.policy.waves.iter().zip(placed(fleet)).take(own);
-    waves.enumerate().find_map(|(place, (wave, clusters))| {
-        unreadable(fleet, place, wave, now)
-            .or_else(|| before(fleet, wave, &members(&clusters, progress, source), progress, now))
-    })
-}
-
-/// What keeps a cluster of the wave at this place from its next stage by the others of it.
-pub(super) fn held_by_own(
-    fleet: &Fleet,
-    cluster: &ClusterSpec,
-    own: usize,
-    progress: &FleetProgress,
-    source: &CommitId,
-    now: Timestamp,
-) -> Option<WaveHold> {
-    let wave = fleet.policy.waves.get(own)?;
-    let clusters = placed(fleet).into_iter().nth(own)?;
-    let members = members(&clusters, progress, source);
-    let consent = consent(fleet, wave, &members, progress, now);
-    wave_turn(wave, &members, &consent, &cluster.name.parse().ok()?, now)
-}
-
 /// A cluster of the wave at this place of which nothing can be said.
-fn unreadable(fleet: &Fleet, place: usize, wave: &Wave, now: Timestamp) -> Option<WaveHold> {
+pub(super) fn unreadable(fleet: &Fleet, place: usize, wave: &Wave, now: Timestamp) -> Option<WaveHold> {
     let counts = |name: &&str| fleet.policy.wave_of(name) == Some(place) && wave.skipped(name, now).is_none();
     fleet.unreadable_clusters().into_iter().find(counts).map(|name| comes_first(name, UNREADABLE))
 }
 
-/// What a wave says to those of later ones.
-fn before(
-    fleet: &Fleet,
-    wave: &Wave,
-    members: &[WaveMember],
-    progress: &FleetProgress,
-    now: Timestamp,
-) -> Option<WaveHold> {
-    let hold =
-        |reason: Reason, until: Option<Timestamp>| Some(WaveHold { reason, until, binds: Binds::BeforeMachines });
-    match wave_state(wave, members, &consent(fleet, wave, members, progress, now), now) {
-        WaveState::Done => None,
-        WaveState::Ahead | WaveState::UnderWay => {
-            let is_left = |member: &&WaveMember| wave.skipped(member.cluster.as_str(), now).is_none();
-            members.iter().filter(is_left).find_map(|member| {
-                let name = member.cluster.as_str();
-                let state = match &member.standing {
-                    Standing::Done { .. } => return None,
-                    Standing::Failed { why, .. } => why.clone(),
-                    Standing::Ahead(_) | Standing::UnderWay { .. } => unmet(progress, name)?,
-                };
-                Some(comes_first(name, &state))
-            })
-        }
-        WaveState::Stopped(reason) | WaveState::DoneWithExceptions(reason) | WaveState::Unapproved(reason) => {
-            hold(reason, None)
-        }
-        WaveState::Soaking(until) => hold(Reason::new(format!("wave {} soaks until {until}", wave.name)), Some(until)),
-    }
-}
-
-fn comes_first(name: &str, state: &str) -> WaveHold {
+/// What is said of a cluster that others wait for.
+pub(super) fn comes_first(name: &str, state: &str) -> WaveHold {
     let reason = Reason::new(format!("cluster {name} comes first: {state}")).help(format!("stepgate why {name}"));
     WaveHold { reason, until: None, binds: Binds::BeforeMachines }
 }

@@ -13,6 +13,9 @@ mod decision;
 #[cfg(test)]
 mod decision_tests;
 mod standing;
+mod turns;
+#[cfg(test)]
+mod turns_tests;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -23,6 +26,7 @@ pub use approval::{WaveAnswer, WaveAsks, WaveConsent, WaveQuestion, WaveWord, Wa
 pub use budget::{places, tolerated_failures};
 pub use decision::{WaveState, ranked, wave_state, wave_turn};
 pub use standing::{Decision, Standing, Turn, WaveMember};
+pub use turns::WaveTurns;
 
 /// What keeps a cluster from its next stage by the waves of its fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

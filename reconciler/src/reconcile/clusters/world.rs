@@ -24,7 +24,7 @@ impl Controller {
             None => {
                 let mut standings = self.standings();
                 standings.hear(&reading.wave_words);
-                progress::others(&reading.fleet, &view.cluster, &standings, reading.source_commit(), now)
+                progress::others(&reading.fleet, &view.cluster, &mut standings, reading.source_commit(), now)
             }
         };
         let memory = self.memory(&view.name);

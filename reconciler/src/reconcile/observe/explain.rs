@@ -166,8 +166,8 @@ impl<'a> Explainer<'a> {
         let others = if self.is_alone {
             Others::default()
         } else {
-            let standings = Box::pin(self.standings(view)).await;
-            progress::others(&reading.fleet, &view.cluster, &standings, reading.source_commit(), now)
+            let mut standings = Box::pin(self.standings(view)).await;
+            progress::others(&reading.fleet, &view.cluster, &mut standings, reading.source_commit(), now)
         };
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = assemble(reading, view, Known::default(), others, approvals, now);
