@@ -68,5 +68,5 @@ pub use replica::{Replica, Signer};
 pub use restore::restore;
 pub use service_account::{service_account, service_account_token, service_account_token_for};
 pub use ssh_server::SshServer;
-pub use tcp_proxy::{Network, TcpProxy};
+pub use tcp_proxy::{Network, TcpProxy, Way};
 pub use webhook::{Admission, Webhook};
