@@ -71,4 +71,5 @@ pub use restore::restore;
 pub use service_account::{service_account, service_account_token, service_account_token_for};
 pub use ssh_server::SshServer;
 pub use tcp_proxy::{Network, TcpProxy, Way};
+pub use tls::TlsFront;
 pub use webhook::{Admission, Webhook};
