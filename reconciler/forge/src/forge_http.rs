@@ -206,7 +206,9 @@ impl ForgeHttp {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
         let unavailable = |reason: String| ForgeError::Unavailable { action: call.action.clone(), reason };
-        let response = request.send().await.map_err(|error| unavailable(chain(error)))?;
+        // Of several forges, and of what stands before one, the address tells which it is.
+        let unreachable = |error| unavailable(format!("{} cannot be reached: {}", self.origin(), chain(error)));
+        let response = request.send().await.map_err(unreachable)?;
         if let (StatusCode::NOT_MODIFIED, Some(known)) = (response.status(), known) {
             return Ok(Answer { bytes: known.bytes, more: known.more });
         }
@@ -222,6 +224,11 @@ impl ForgeHttp {
             answers.insert(url.to_string(), Known { tag, bytes: bytes.clone(), more }, size);
         }
         Ok(Answer { bytes, more })
+    }
+
+    /// Its host and port.
+    fn origin(&self) -> String {
+        self.base.origin().ascii_serialization()
     }
 
     fn url(&self, call: &Call<'_>, query: &[(&str, &str)]) -> Result<Url, ForgeError> {

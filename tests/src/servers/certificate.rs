@@ -10,6 +10,8 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, SanType,
 };
 
+use super::names::DOMAIN;
+
 /// A certificate authority of a set of servers.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -57,7 +59,8 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// For a server on loopback, which API servers also call `kubernetes.default.svc` and by their service address.
+    /// For a server on loopback, by any name that [`Names`](super::Names) gives it; API servers also call themselves `kubernetes.default.svc` and
+    /// by their service address.
     ///
     /// # Errors
     /// When the certificate cannot be made.
@@ -67,6 +70,7 @@ impl Authority {
             SanType::IpAddress(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))),
             SanType::DnsName(Ia5String::try_from("localhost")?),
             SanType::DnsName(Ia5String::try_from("kubernetes.default.svc")?),
+            SanType::DnsName(Ia5String::try_from(format!("*.{DOMAIN}"))?),
         ])
     }
 

@@ -88,17 +88,10 @@ impl FleetRepository {
     /// When git does not succeed.
     pub fn tamper(&self, message: &str, path: &str, text: Option<&str>) -> anyhow::Result<()> {
         let work = tempfile::tempdir_in(&self.folder)?;
-        git(
-            &self.folder,
-            &[
-                "clone",
-                "--quiet",
-                "--branch",
-                DEPLOY,
-                &self.bare.display().to_string(),
-                &work.path().display().to_string(),
-            ],
-        )?;
+        // From where people have it: a forge wants to be told of what is pushed.
+        let origin = git(&self.folder.join("person"), &["remote", "get-url", "origin"])?;
+        let clone = work.path().display().to_string();
+        git(&self.folder, &["clone", "--quiet", "--branch", DEPLOY, origin.trim(), &clone])?;
         let file = work.path().join(path);
         match text {
             Some(text) => std::fs::write(&file, text),

@@ -19,9 +19,10 @@ use tokio::task::JoinHandle;
 /// The largest push or fetch request.
 const LARGEST: usize = 64 << 20;
 
-/// A server of every bare repository below a folder; it ends when dropped. Everybody may fetch, nobody may push.
+/// A server of every bare repository below a folder; it ends when dropped. Everybody may fetch, and push where `http.receivepack` of the
+/// repository says so.
 pub struct GitServer {
-    url: String,
+    port: u16,
     held: watch::Sender<bool>,
     away: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -34,7 +35,7 @@ impl GitServer {
     /// When it cannot listen.
     pub async fn start(root: &Path) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let url = format!("http://{}", listener.local_addr()?);
+        let port = listener.local_addr()?.port();
         let root = Arc::new(root.to_owned());
         let (held, holds) = watch::channel(false);
         let (away, is_away) = watch::channel(false);
@@ -47,7 +48,7 @@ impl GitServer {
             // Ends with the task.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { url, held, away, task })
+        Ok(Self { port, held, away, task })
     }
 
     /// Refuses every request, as a server in maintenance does, or answers again.
@@ -63,7 +64,13 @@ impl GitServer {
     /// The address of a repository, such as `fleet.git`.
     #[must_use]
     pub fn url(&self, repository: &str) -> String {
-        format!("{}/{repository}", self.url)
+        format!("http://127.0.0.1:{}/{repository}", self.port)
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
     }
 }
 

@@ -75,9 +75,22 @@ impl Gitea {
         let client = Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let gitea = Self { server, folder, client, port };
         gitea.administrate(Method::POST, "orgs", json!({"username": OWNER})).await?;
-        let repository = json!({"name": REPOSITORY, "default_branch": "main", "auto_init": false});
-        gitea.administrate(Method::POST, &format!("orgs/{OWNER}/repos"), repository).await?;
+        gitea.make_repository().await?;
         Ok(gitea)
+    }
+
+    async fn make_repository(&self) -> anyhow::Result<()> {
+        let repository = json!({"name": REPOSITORY, "default_branch": "main", "auto_init": false});
+        self.administrate(Method::POST, &format!("orgs/{OWNER}/repos"), repository).await.map(drop)
+    }
+
+    /// The repository is deleted and made anew, empty, and without anybody who may do anything in it.
+    ///
+    /// # Errors
+    /// When Gitea refuses.
+    pub async fn renew(&self) -> anyhow::Result<()> {
+        self.administrate(Method::DELETE, &format!("repos/{OWNER}/{REPOSITORY}"), Value::Null).await?;
+        self.make_repository().await
     }
 
     /// Its address.

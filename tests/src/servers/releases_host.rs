@@ -5,18 +5,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context as _;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::response::IntoResponse as _;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::certificate::Authority;
-use super::tls::TlsListener;
+use super::tls::{TlsListener, server_config};
 
 /// A running host; it ends when dropped.
 pub struct ReleasesHost {
@@ -34,12 +30,7 @@ impl ReleasesHost {
     pub async fn start(folder: &Path) -> anyhow::Result<Self> {
         let authority = Authority::new()?;
         let identity = authority.server()?;
-        let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).context("no certificate")?;
-        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).context("no key")?;
-        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)?;
+        let config = server_config(&identity)?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let files: Arc<Mutex<BTreeMap<String, Vec<u8>>>> = Arc::default();

@@ -35,6 +35,7 @@ mod kubernetes_minor;
 mod lost_branch;
 mod machine_order;
 mod machines;
+mod networks;
 mod node_upgrader;
 mod pausing;
 mod person;

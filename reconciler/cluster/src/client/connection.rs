@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::Uri;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::authorities::Authorities;
 use super::credentials::{Credentials, configuration};
@@ -93,6 +94,9 @@ pub struct Connection {
 struct Silence {
     lasts: AtomicBool,
     ended: Notify,
+    /// Whether it began with an answer that did not come: the network may have lost connections and told nobody.
+    is_suspect: AtomicBool,
+    suspect_ended: Notify,
 }
 
 impl std::fmt::Debug for Connection {
@@ -219,7 +223,21 @@ impl Connection {
         let was_silent = self.silence.lasts.swap(!answered, Ordering::Relaxed);
         if was_silent && answered {
             self.silence.ended.notify_waiters();
+            if self.silence.is_suspect.swap(false, Ordering::Relaxed) {
+                self.silence.suspect_ended.notify_waiters();
+            }
         }
+    }
+
+    /// A request that was sent then was not answered in time: nothing more is sent by the connections of before.
+    pub(super) fn leave_connections(&self, sent: Instant) {
+        self.silence.is_suspect.store(true, Ordering::Relaxed);
+        self.credentials.reconnect(sent);
+    }
+
+    /// Returns when the server answers again after an answer that did not come: of what is still open from before, nobody knows whether it lives.
+    pub(crate) fn connections_are_suspect(&self) -> Notified<'_> {
+        self.silence.suspect_ended.notified()
     }
 
     /// Returns when a request is answered after one that was not.

@@ -43,6 +43,9 @@ pub(crate) struct Credentials {
 struct Current {
     client: Client,
     authorities: Arc<Authorities>,
+    /// What both were made of, and when.
+    config: Config,
+    made: Instant,
 }
 
 struct Files {
@@ -74,6 +77,20 @@ impl Credentials {
     /// Whom the server is trusted by.
     pub(crate) fn authorities(&self) -> Arc<Authorities> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).authorities)
+    }
+
+    /// A request that was sent then has not been answered in time. The network may have lost its connection and told nobody; then it has lost those
+    /// that rest beside it as well, and each would be tried in vain, for as long as an answer is waited for. The next request has a new one.
+    pub(crate) fn reconnect(&self, sent: Instant) {
+        let present = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
+        // Of many that waited, the first says so.
+        if present.made >= sent {
+            return;
+        }
+        match Current::of(present.config.clone()) {
+            Ok(current) => *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(current),
+            Err(reason) => warn!(server = self.server, reason, "no new connections can be made; the earlier ones stay"),
+        }
     }
 
     async fn present(&self) -> Arc<Current> {
@@ -118,8 +135,8 @@ impl Current {
     fn of(config: Config) -> Result<Self, String> {
         let certificates = config.root_cert.iter().flatten().map(Vec::as_slice);
         let authorities = Arc::new(Authorities::of(certificates));
-        let client = client(prepare(config)).map_err(|error: Error| error.to_string())?;
-        Ok(Self { client, authorities })
+        let client = client(prepare(config.clone())).map_err(|error: Error| error.to_string())?;
+        Ok(Self { client, authorities, config, made: Instant::now() })
     }
 }
 
@@ -189,12 +206,17 @@ fn state(path: &Path) -> Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use axum::Router;
     use axum::http::HeaderMap;
     use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::client::connection::Connection;
+    use crate::client::error::RequestError;
 
     /// An API server that says whom it was asked by.
     async fn serve() -> String {
@@ -245,5 +267,50 @@ mod tests {
         std::fs::write(&path, kubeconfig(&url, "third")).unwrap();
         look_again();
         assert_eq!(asked().await, "Bearer third");
+    }
+
+    /// Answers whatever comes by a connection, until all that were made so far are lost: then these are silent, and later ones are not. Nothing is
+    /// answered before so many connections are made.
+    async fn serve_and_lose(connections: usize, lost: Arc<AtomicBool>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let all = Arc::new(tokio::sync::Barrier::new(connections));
+        tokio::spawn(async move {
+            for number in 0.. {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let (all, lost) = (Arc::clone(&all), Arc::clone(&lost));
+                tokio::spawn(async move {
+                    let mut read = [0; 4096];
+                    let mut is_first = number < connections;
+                    while socket.read(&mut read).await.is_ok_and(|length| length > 0) {
+                        if std::mem::take(&mut is_first) {
+                            all.wait().await;
+                        }
+                        if number < connections && lost.load(Ordering::SeqCst) {
+                            continue;
+                        }
+                        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\n{\"groups\":[]}";
+                        socket.write_all(answer).await.unwrap();
+                    }
+                });
+            }
+        });
+        url
+    }
+
+    #[tokio::test]
+    async fn one_silence_is_enough_to_leave_all_connections_that_rest() {
+        const CONNECTIONS: usize = 4;
+        let lost = Arc::new(AtomicBool::new(false));
+        let url = serve_and_lose(CONNECTIONS, Arc::clone(&lost)).await;
+        let connection = Connection::new(Config::new(url.parse().unwrap())).unwrap();
+        let asked = (0..CONNECTIONS).map(|_| connection.served_versions());
+        assert!(futures::future::join_all(asked).await.iter().all(Result::is_ok));
+        lost.store(true, Ordering::SeqCst);
+        let impatient = connection.clone().with_timeout(Duration::from_millis(200));
+        let error = impatient.served_versions().await.unwrap_err();
+        assert!(matches!(error, RequestError::TimedOut { .. }), "{error}");
+        // The others of before rest still, and nobody waits for them.
+        connection.served_versions().await.unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! Single requests to an API server: every one with a limit of time and size, and an error that says what was attempted.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http;
 use futures::AsyncReadExt as _;
@@ -414,13 +414,14 @@ impl Connection {
                 }
             }
         };
+        let sent = Instant::now();
         let answer = match timeout(patience, answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(RequestError::TimedOut {
-                attempt: attempt.to_owned(),
-                server: self.server.clone(),
-                after: patience,
-            }),
+            Err(_) => {
+                self.leave_connections(sent);
+                let (attempt, server) = (attempt.to_owned(), self.server.clone());
+                Err(RequestError::TimedOut { attempt, server, after: patience })
+            }
         };
         self.has_answered(!answer.as_ref().is_err_and(RequestError::is_unreachable));
         let answer = answer?;

@@ -232,7 +232,14 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
         let mut stream = std::pin::pin!(watcher::watcher(api.clone(), config));
         let mut pauses = watcher::DefaultBackoff::default();
         let mut listed: Option<HashSet<ObjectKey>> = None;
-        while let Some(event) = stream.next().await {
+        let mut suspect = std::pin::pin!(connection.connections_are_suspect());
+        loop {
+            let event = tokio::select! {
+                event = stream.next() => event,
+                // Begun anew: this one may be silent for ever.
+                () = &mut suspect => break,
+            };
+            let Some(event) = event else { break };
             let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
             if event.is_ok() {
                 pauses.reset();

@@ -153,3 +153,25 @@ async fn a_server_before_watch_list_is_listed_and_then_watched() {
         assert_eq!(server.asked().iter().filter(|asked| begins(asked)).count(), 1);
     }
 }
+
+#[tokio::test]
+async fn a_watch_begins_anew_once_a_server_answers_that_had_fallen_silent() {
+    let (a, b) = (node("a", 1, "True"), node("b", 2, "True"));
+    let silent = Script::default().on(BEGINS, Answer::Watch(vec![a.clone()])).on("GET /apis", Answer::Silence);
+    let server = ApiServer::start(silent).await;
+    let connection = server.connection().with_timeout(Duration::from_millis(200));
+    let changes = Arc::<Changes>::default();
+    let watches = Watches::new(Arc::clone(&changes));
+    for name in ["a", "b"] {
+        let named = BTreeMap::from([(String::new(), BTreeSet::from([name.to_owned()]))]);
+        let mut interest = Interest::default();
+        interest.add(NODE.resource("v1"), Filter::Named(named), ChangeScope::More);
+        watches.follow(&connection, name, interest);
+    }
+    told(&changes, &["a"]).await;
+    connection.served_versions().await.unwrap_err();
+    // Nobody is told of it by the watch of before.
+    server.answer(Script::default().on(BEGINS, Answer::Watch(vec![a, b])).serves(&[]));
+    connection.served_versions().await.unwrap();
+    told(&changes, &["b"]).await;
+}

@@ -74,6 +74,24 @@ fn two_at_once_have_copies_of_their_own_and_leave_them_to_the_next() {
 }
 
 #[test]
+fn what_a_killed_process_left_locked_in_its_copy_is_free_for_the_next() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let main = [branch("main")];
+    let repository = sandbox.open_remote("copy");
+    repository.refresh(&main).unwrap();
+    let folder = repository.folder().to_owned();
+    drop(repository);
+    let locks = ["refs/heads/main.lock", "packed-refs.lock", "HEAD.lock", "config.lock", "shallow.lock"];
+    let locks = locks.map(|lock| folder.join(lock));
+    locks.iter().for_each(|lock| std::fs::write(lock, "half of a").unwrap());
+    sandbox.import("main", Some("main^0"), &[("a", "2")], "move");
+    let repository = sandbox.open_remote("copy");
+    repository.refresh(&main).unwrap();
+    assert_eq!(&*repository.snapshot(&main[0]).unwrap().read(&path("a")).unwrap(), b"2");
+    assert!(locks.iter().all(|lock| !lock.exists()));
+}
+
+#[test]
 fn a_remote_that_is_gone_or_deaf_is_named_without_its_password() {
     let sandbox = Sandbox::empty();
     for (url, codes) in [

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::ClusterName;
+use jiff::{SignedDuration, Timestamp};
 use rollout::ApprovalScope;
 
 use super::WITHDRAWN;
@@ -14,8 +15,17 @@ use crate::reconcile::planner::FleetReading;
 use approvals::status::context;
 use approvals::text::body::LOST;
 use approvals::text::truncate::{line, whole};
-use forge::{CommitStatus, Edit, PullRequestState, StatusState};
+use forge::{CommitStatus, Edit, Forge, ForgeError, PullRequestState, StatusState};
 use git::GitError;
+
+/// Pauses between looks at a pull request that is on the deploy branch and still open. A forge that merges moves the branch first and notes a moment
+/// later that it has; one that is closed in between, or whose branch goes, looks to everybody as if it had been refused.
+const NOTICED: [SignedDuration; 4] = [
+    SignedDuration::from_millis(100),
+    SignedDuration::from_millis(300),
+    SignedDuration::from_millis(600),
+    SignedDuration::from_millis(1000),
+];
 
 /// Why a part is not asked for any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +83,9 @@ impl Controller {
                     }
                 }
                 let landed = stack.parts.is_empty() || reasons == [Left::Landed];
+                if landed && self.is_told_merged(&forge, pull.number).await? {
+                    return Ok(());
+                }
                 if let Some(top) = stack.parts.last().filter(|_| !landed) {
                     let scope = if stack.branch.as_str().ends_with("/rollout") {
                         ApprovalScope::Rollout
@@ -102,6 +115,17 @@ impl Controller {
         board.holds(&stack.branch, None);
         tracing::info!(git.branch = %stack.branch, "withdrew `{}`: it proposes nothing that could be committed now", stack.branch);
         Ok(())
+    }
+
+    /// Whether the forge tells after all that a pull request was merged whose commits are on the deploy branch.
+    async fn is_told_merged(&self, forge: &Forge, number: u64) -> Result<bool, ForgeError> {
+        for pause in NOTICED {
+            self.clock.sleep_until(self.clock.now().saturating_add(pause).unwrap_or(Timestamp::MAX)).await;
+            if forge.pull(number).await?.is_none_or(|pull| pull.state != PullRequestState::Open) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Why a part is not wanted on its branch any more.

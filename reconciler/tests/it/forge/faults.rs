@@ -104,3 +104,18 @@ async fn a_token_is_read_anew_each_time_and_never_without_consent() {
     assert_eq!(get(access(&[]), "http://127.0.0.1:1/platform/fleet.git"), Ok(()));
     assert_eq!(get(access(&["127.0.0.1"]), "."), Ok(()));
 }
+
+#[tokio::test]
+async fn a_forge_that_cannot_be_reached_is_named_by_its_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "CANARY-token").unwrap();
+    // Nobody listens there any more.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{address}/forge");
+    let policy = ForgePolicy { kind: ForgeKind::Gitea, url, repository: "platform/fleet".to_owned() };
+    let access = ForgeAccess { credential: Some(ForgeCredential::Token(file)), hosts: vec!["127.0.0.1".to_owned()] };
+    let forge = Forges::new(access).get(&policy, &".".parse().unwrap()).unwrap();
+    let error = forge.permission("alice").await.unwrap_err().to_string();
+    assert!(error.contains(&format!(": http://{address} cannot be reached: ")) && !error.contains("CANARY"), "{error}");
+}

@@ -38,6 +38,8 @@ pub struct Hub {
     pub reviews: Vec<(usize, Value)>,
     /// Somebody who closes the pull requests right after the next list, which does not have them yet.
     pub closes_unseen: Option<&'static str>,
+    /// So many requests for pull requests come before a merge is noticed: forges move the branch first.
+    pub notices_after: usize,
     /// Where whoever asked dies of the answer.
     dies: Option<(usize, bool)>,
     fates: Option<Box<Fates>>,
@@ -73,7 +75,7 @@ impl Hub {
             let id = git2::Oid::from_str(pull["head"]["sha"].as_str().unwrap()).unwrap();
             let landed =
                 deploy.is_some_and(|deploy| deploy == id || git.graph_descendant_of(deploy, id).unwrap_or(false));
-            if landed {
+            if landed && self.notices_after == 0 {
                 let at = git.find_commit(deploy.unwrap()).unwrap().time().seconds();
                 close(pull, "stepgate-bot", Some(&jiff::Timestamp::from_second(at).unwrap().to_string()));
             } else if head.is_none() {
@@ -104,6 +106,7 @@ impl Hub {
 
     fn answer(&mut self, method: &Method, path: &str, query: &str, body: &Value) -> Option<(u16, Value)> {
         self.follow();
+        self.notices_after -= usize::from(self.notices_after > 0 && path.contains("/pulls"));
         let rest = path.strip_prefix(ROOT)?;
         let parts: Vec<&str> = rest.split('/').collect();
         let of_branch = |pull: &&Value| {

@@ -91,6 +91,22 @@ async fn a_person_is_looked_up_once_a_pass() -> anyhow::Result<()> {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_merge_that_the_forge_notices_late_is_told_as_one() -> anyhow::Result<()> {
+    let scene = Scene::asking("").await?;
+    let git = Git::of(&scene.fleet);
+    let (_, head) = git.of_cluster("mgmt").unwrap();
+    scene.server.hub().notices_after = 4;
+    git.merge(head, Merge::Commit, scene.fleet.clock_now());
+    scene.fleet.run_to_the_end(&scene.controller);
+    assert_eq!(scene.fleet.stages("mgmt"), ["cert-manager", "verify"]);
+    let hub = scene.server.hub();
+    assert_eq!(hub.notices_after, 0, "the forge was not asked often enough to notice");
+    assert!(hub.pulls[0]["merged_at"].is_string(), "{}", hub.pulls[0]);
+    assert!(git.of_cluster("mgmt").is_none(), "the branch is left");
+    Ok(())
+}
+
 /// What somebody makes of a file.
 type Change<'a> = &'a (dyn Fn(&str) -> String + Sync);
 

@@ -10,6 +10,7 @@ mod pipeline;
 mod real;
 mod refused;
 mod replicas;
+mod skewed;
 mod taken_back;
 mod whole;
 

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tests::servers::manifests::kind_in;
-use tests::servers::{Process, isolated};
+use tests::servers::{Clocks, Process, Skew, isolated};
 use tests::waiting::until;
 
 use super::{CONFIG, FILE, NEEDED, POLICY, STAGES, Scene};
 
-const REPLICAS: usize = 8;
+/// Eight whose clocks agree.
+const RIGHT: [Skew; 8] = [Skew::Right; 8];
 
 /// Where the lease is.
 const NAMESPACE: &str = "default";
@@ -19,26 +20,53 @@ const NAMESPACE: &str = "default";
 /// The term of the lease.
 const TERM: Duration = Duration::from_secs(5);
 
-struct Replicas<'s> {
+/// Whoever leads renews its Lease before a third of the term is over, so that nobody follows in less than the rest of it; a fast clock makes that
+/// shorter, and so does a leader that is busy.
+const SOONEST: Duration = Duration::from_millis(1500);
+
+pub struct Replicas<'s> {
     scene: &'s Scene,
     processes: Vec<Process>,
 }
 
 impl<'s> Replicas<'s> {
-    fn start(scene: &'s Scene) -> anyhow::Result<Self> {
+    /// As many as there are clocks.
+    pub fn start(scene: &'s Scene, clocks: &[Skew]) -> anyhow::Result<Self> {
         let seconds = TERM.as_secs().to_string();
-        let start = |number: usize| {
+        let library = clocks.iter().any(|skew| *skew != Skew::Right).then(Clocks::start).transpose()?;
+        let start = |(number, skew): (usize, &Skew)| {
             let name = format!("replica-{number}");
             let election = ["run", "--listen", "off", "--leader-election", "--lease-duration", &seconds];
             let identity = ["--namespace", NAMESPACE, "--identity", &name];
-            Process::start(scene.folder.path(), &name, scene.command(&[&election[..], &identity].concat()))
+            let mut command = scene.command(&[&election[..], &identity].concat());
+            if let Some(library) = &library {
+                library.set(&mut command, *skew);
+            }
+            Process::start(scene.folder.path(), &name, command)
         };
-        let processes = (0..REPLICAS).map(start).collect::<anyhow::Result<Vec<Process>>>()?;
+        let processes = clocks.iter().enumerate().map(start).collect::<anyhow::Result<Vec<Process>>>()?;
         Ok(Self { scene, processes })
     }
 
+    /// How often the lease went from one to another.
+    pub async fn transitions(&self) -> anyhow::Result<u64> {
+        let leases = kind_in(&self.scene.client, ("coordination.k8s.io/v1", "Lease"), NAMESPACE).await?;
+        let lease = leases.get("stepgate").await?;
+        lease.data.pointer("/spec/leaseTransitions").and_then(Value::as_u64).context("no number of transitions")
+    }
+
+    /// All others stand still until this one leads.
+    pub async fn let_lead(&self, number: usize) -> anyhow::Result<()> {
+        let others = || self.processes.iter().enumerate().filter(|(other, _)| *other != number);
+        self.process(number)?.resume()?;
+        others().try_for_each(|(_, process)| process.stall())?;
+        let leads = async || Ok((self.leader(None).await? == number).then_some(()));
+        until(&format!("replica {number} leads"), leads).await?;
+        others().try_for_each(|(_, process)| process.resume())
+    }
+
     /// Who holds the lease, once somebody does who is not `other`.
-    async fn leader(&self, other: Option<usize>) -> anyhow::Result<usize> {
+    pub async fn leader(&self, other: Option<usize>) -> anyhow::Result<usize> {
         let leases = kind_in(&self.scene.client, ("coordination.k8s.io/v1", "Lease"), NAMESPACE).await?;
         let holds = async || {
             let lease = leases.get_opt("stepgate").await?;
@@ -50,7 +78,7 @@ impl<'s> Replicas<'s> {
     }
 
     /// Stops who leads; the next one leads soon.
-    async fn stop_leader(&self) -> anyhow::Result<usize> {
+    pub async fn stop_leader(&self) -> anyhow::Result<usize> {
         let leader = self.leader(None).await?;
         self.process(leader)?.stall()?;
         let stopped = Instant::now();
@@ -59,10 +87,11 @@ impl<'s> Replicas<'s> {
         println!("replica {leader} is stopped, and {next} leads after {taken:?}");
         // On a busy machine the others come to look late; that they look is what is shown.
         ensure!(taken < TERM * 6, "nobody led for {taken:?}");
+        ensure!(taken >= SOONEST, "{next} led after {taken:?}, while {leader} could still believe that it does");
         Ok(leader)
     }
 
-    fn process(&self, number: usize) -> anyhow::Result<&Process> {
+    pub fn process(&self, number: usize) -> anyhow::Result<&Process> {
         self.processes.get(number).with_context(|| format!("there is no replica {number}"))
     }
 }
@@ -75,7 +104,7 @@ fn eight_replicas_commit_each_stage_once_though_their_leaders_are_stopped_and_ki
         scene.repository.push("Describe the shop", &[("stepgate.yaml", POLICY), (FILE, CONFIG)])?;
         let said = scene.said(&["adopt", "--yes"])?;
         ensure!(said.contains("shop: recorded what the source branch says"), "{said}");
-        let mut replicas = Replicas::start(&scene)?;
+        let mut replicas = Replicas::start(&scene, &RIGHT)?;
         replicas.leader(None).await?;
         let next = CONFIG.replace("\"1.31\"", "\"1.32\"").replace("v1.11.3-eksbuild.1", "v1.11.4-eksbuild.2");
         scene.repository.push("Kubernetes 1.32", &[(FILE, &next)])?;
