@@ -2,6 +2,7 @@
 
 mod clusters;
 mod component_overlays;
+mod concerned;
 mod duplicates;
 mod empty;
 mod ignored;
@@ -20,13 +21,14 @@ pub use namespaces::lives_in_a_namespace;
 pub(crate) use objects::{Reference, is_worker_group, references};
 pub use scan::ReadFiles;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock};
 
 use crate::{BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, FluxSettings, Management};
-use domain::{Problem, ProblemCode, RepoPath, Scope, Severity};
+use concerned::Concerned;
+use domain::{Problem, ProblemCode, RepoPath, Severity};
 use members::Kustomized;
 use objects::local;
 use policy::BundleSelection;
@@ -87,38 +89,6 @@ pub struct Fleet {
     concerned: OnceLock<Concerned>,
 }
 
-/// Which of the problems concern whom: found once, since every cluster asks.
-#[derive(Clone, Debug, Default)]
-struct Concerned {
-    /// How many problems there were.
-    problems: usize,
-    /// Places of those of the fleet.
-    fleet: Vec<usize>,
-    /// Places of those of each cluster.
-    clusters: HashMap<String, Vec<usize>>,
-}
-
-impl Concerned {
-    fn of(problems: &[Problem]) -> Self {
-        let mut concerned = Self { problems: problems.len(), ..Self::default() };
-        for (place, problem) in problems.iter().enumerate() {
-            match &problem.scope {
-                Scope::Fleet => concerned.fleet.push(place),
-                Scope::Cluster(name) => concerned.clusters.entry(name.clone()).or_default().push(place),
-            }
-        }
-        concerned
-    }
-
-    /// Places of what concerns a cluster: its own, and those of the fleet, in order.
-    fn places(&self, cluster: &str) -> Vec<usize> {
-        let own = self.clusters.get(cluster).map(Vec::as_slice).unwrap_or_default();
-        let mut places: Vec<usize> = self.fleet.iter().chain(own).copied().collect();
-        places.sort_unstable();
-        places
-    }
-}
-
 /// A file that holds an object of Flux.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FluxVersionInUse {
@@ -139,48 +109,6 @@ impl Fleet {
     pub fn cluster(&self, name: &str) -> Option<&ClusterSpec> {
         let found = self.clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name)).ok()?;
         self.clusters.get(found)
-    }
-
-    /// The problems of a cluster, and those of the fleet, in order of weight.
-    pub fn problems_of(&self, cluster: &str) -> impl Iterator<Item = &Problem> {
-        let known = self.concerned.get_or_init(|| Concerned::of(&self.problems));
-        // Somebody who had it changed may have added one.
-        let places = if known.problems == self.problems.len() {
-            known.places(cluster)
-        } else {
-            Concerned::of(&self.problems).places(cluster)
-        };
-        places.into_iter().filter_map(|place| self.problems.get(place))
-    }
-
-    /// The errors that keep `cluster` from being planned: its own, and those of `stepgate.yaml` and `bundles.lock` that
-    /// concern everybody. A bad bundle, or a file that belongs to no cluster, stops nobody else.
-    pub fn blocking(&self, cluster: &str) -> Vec<&Problem> {
-        let concerns = |problem: &&Problem| problem.scope != Scope::Fleet || concerns_everybody(problem);
-        self.problems_of(cluster).filter(|problem| problem.is_error()).filter(concerns).collect()
-    }
-
-    /// The errors that keep no cluster from being planned: bad bundles that no cluster follows, files of nobody.
-    pub fn errors_of_nobody(&self) -> impl Iterator<Item = &Problem> {
-        let errors = self.problems.iter().filter(|problem| problem.is_error());
-        errors.filter(|problem| problem.scope == Scope::Fleet && !concerns_everybody(problem))
-    }
-
-    /// The errors of `stepgate.yaml` and `bundles.lock` that keep every cluster from being planned.
-    pub fn errors_of_everybody(&self) -> impl Iterator<Item = &Problem> {
-        let errors = self.problems.iter().filter(|problem| problem.is_error());
-        errors.filter(|problem| problem.scope == Scope::Fleet && concerns_everybody(problem))
-    }
-
-    /// The names of clusters that are not in `clusters` because their files cannot be used, in order: they have errors of
-    /// their own in `problems`.
-    pub fn unreadable_clusters(&self) -> BTreeSet<&str> {
-        let errors = self.problems.iter().filter(|problem| problem.is_error());
-        let named = errors.filter_map(|problem| match &problem.scope {
-            Scope::Cluster(name) => Some(name.as_str()),
-            Scope::Fleet => None,
-        });
-        named.filter(|name| self.cluster(name).is_none()).collect()
     }
 
     /// The clusters whose specifications say that they manage themselves.
@@ -274,6 +202,8 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     fleet.problems.extend(empty::check(files, &fleet, &found));
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));
     fleet.problems.dedup();
+    // What was asked on the way was asked of fewer, in another order.
+    fleet.concerned = OnceLock::new();
     fleet
 }
 
@@ -404,23 +334,6 @@ fn check_kubernetes_versions(file: &BundleFile, cluster: &ClusterSpec) -> Vec<Pr
     problems
 }
 
-/// The first problem that hides what a bundle file holds.
-fn unreadable_bundle(fleet: &Fleet) -> Option<&Problem> {
-    let hidden = |problem: &&Problem| {
-        matches!(
-            problem.code,
-            ProblemCode::Unreadable
-                | ProblemCode::NotText
-                | ProblemCode::TooLarge
-                | ProblemCode::BadYaml
-                | ProblemCode::DuplicateKey
-                | ProblemCode::Symlink
-        ) && problem.path.as_ref().is_some_and(|path| path.as_str() == "bundles" || path.is_below("bundles"))
-    };
-    let mut errors = fleet.problems.iter().filter(|problem| problem.is_error() && problem.scope == Scope::Fleet);
-    errors.find(|problem| problem.code == ProblemCode::BadBundle || hidden(problem))
-}
-
 /// The bundle that `cluster` follows: the one that the policy selects, else by its own `bundlesRef` or `eksaVersion`, else
 /// the one of its management cluster when that names one, else the newest.
 ///
@@ -452,7 +365,7 @@ pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a Bun
     };
     let newest = || {
         // A file that cannot be read may hold the newest one; to fall back to the one before would be a downgrade.
-        if let Some(unread) = unreadable_bundle(fleet) {
+        if let Some(unread) = fleet.unreadable_bundle() {
             let message = format!("the newest bundle cannot be told: {unread}");
             return Err(missing(message, "repair that file, or name a bundle in stepgate.yaml".to_owned()));
         }
@@ -508,12 +421,6 @@ pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a Bun
         }
         None => newest(),
     }
-}
-
-/// Whether an error of the whole fleet keeps every cluster from being planned.
-fn concerns_everybody(problem: &Problem) -> bool {
-    matches!(problem.code, ProblemCode::BadPolicy | ProblemCode::BadLock)
-        || problem.path.as_ref().is_some_and(|path| path.as_str() == POLICY || path.as_str() == LOCK)
 }
 
 #[cfg(test)]

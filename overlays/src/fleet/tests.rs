@@ -1,3 +1,5 @@
+use domain::Scope;
+
 use super::*;
 use crate::testing::{fixture, memory, shared};
 
