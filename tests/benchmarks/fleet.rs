@@ -122,6 +122,13 @@ impl Fleet {
         self.push(&Files::from([(path, text.into_bytes())]))
     }
 
+    /// More text at the end of a file of the source branch, which may be new.
+    pub fn append(&self, path: &str, more: &str) -> anyhow::Result<()> {
+        let before = self.repository.snapshot(&"main".parse()?)?.read(&RepoPath::new(path)?);
+        let before = before.map(|bytes| bytes.to_vec()).unwrap_or_default();
+        self.push(&Files::from([(path.to_owned(), [&before, more.as_bytes()].concat())]))
+    }
+
     fn push(&self, files: &Files) -> anyhow::Result<()> {
         let main = "main".parse()?;
         let parent = self.repository.head(&main)?;

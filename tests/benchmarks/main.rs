@@ -25,6 +25,7 @@ mod report;
 mod scale;
 mod stage_commit;
 mod watched;
+mod waves;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,6 +67,7 @@ const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("P10", watched::run),
     ("P11", before::run),
     ("P12", scale::run),
+    ("waves", waves::run),
     ("growth", growth::run),
     ("orchestration", orchestration::run),
 ];

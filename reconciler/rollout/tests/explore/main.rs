@@ -258,10 +258,10 @@ fn explore_at_least(rules: Rules, states: [usize; 2]) {
 
 #[test]
 fn holding_keeps_every_promise_in_every_state() {
-    explore_at_least(Rules { on_failure: OnFailure::Hold, retries: 0 }, [50_000, 1_000_000]);
+    explore_at_least(Rules { on_failure: OnFailure::Hold, retries: 0 }, [90_000, 1_000_000]);
 }
 
 #[test]
 fn reverting_keeps_every_promise_in_every_state() {
-    explore_at_least(Rules { on_failure: OnFailure::Revert, retries: 1 }, [100_000, 1_000_000]);
+    explore_at_least(Rules { on_failure: OnFailure::Revert, retries: 1 }, [120_000, 1_000_000]);
 }

@@ -39,10 +39,8 @@ async fn disturbed(programs: Programs, with_forge: bool) -> anyhow::Result<()> {
     let mut log = std::fs::File::create(lane.folder.path().join("schedules.log"))?;
     let expected = lane.roll_out("undisturbed", &Schedule::undisturbed()).await?;
     println!("undisturbed: {expected}");
-    let (first, count) = (
-        number("STEPGATE_SEED", || FIRST)?,
-        number("STEPGATE_SCHEDULES", || SCHEDULES[usize::from(with_forge)])?,
-    );
+    let (first, count) =
+        (number("STEPGATE_SEED", || FIRST)?, number("STEPGATE_SCHEDULES", || SCHEDULES[usize::from(with_forge)])?);
     let mut failed = Vec::new();
     for seed in first..first + count {
         let schedule = Schedule::of(seed, lane.targets());
