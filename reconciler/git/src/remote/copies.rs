@@ -79,6 +79,7 @@ fn free(copy: &Path) -> Result<(), GitError> {
     if found.is_empty() {
         return Ok(());
     }
+    // Nothing tells when such a program has ended.
     std::thread::sleep(GRACE);
     for lock in found {
         match fs::remove_file(&lock) {

@@ -251,6 +251,7 @@ async fn give_in_pieces(to: &mut OwnedWriteHalf, piece: &[u8], state: &watch::Re
         let Network::Trickling(bytes, pause) = network else { break };
         let (part, rest) = left.split_at(bytes.clamp(1, left.len()));
         to.write_all(part).await?;
+        // The pause is what trickling means.
         tokio::time::sleep(pause).await;
         left = rest;
     }

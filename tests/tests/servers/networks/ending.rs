@@ -116,6 +116,7 @@ impl Lane {
         let person = async {
             let (commits, after) = schedule.person;
             fleet.has_committed(commits).await?;
+            // The moment of it is the point.
             tokio::time::sleep(after).await;
             fleet.repository.push("Leave a note", &[(NOTE, "A person was here.\n")])?;
             // Whoever loses the race for the branch tries again.
@@ -133,6 +134,7 @@ impl Lane {
         let mut process = Process::start(&fleet.folder, "stepgate", impatient(self.command(fleet, &arguments)))?;
         if let Some((commits, after)) = kill {
             fleet.has_committed(commits).await?;
+            // The moment of it is the point.
             tokio::time::sleep(after).await;
             process.kill()?;
             process.restart()?;
@@ -154,6 +156,7 @@ impl Lane {
                     let _ = gitea.merge("alice", number, "merge").await;
                 }
             }
+            // People look now and then.
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     }

@@ -142,6 +142,7 @@ impl Lane {
         let proxy = self.proxy(fault.target);
         let (before, begun) = (proxy.connections(), tokio::time::Instant::now());
         self.go(fault.target, fault.wrong)?;
+        // How long it lasts is the fault.
         tokio::time::sleep(fault.lasts).await;
         let made = proxy.connections() - before;
         match fault.wrong {

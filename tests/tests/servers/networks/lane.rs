@@ -180,6 +180,7 @@ impl Lane {
                 self.bring_about(fleet).await?;
                 done = Some(head);
             }
+            // Controllers that are stood in for take a moment too.
             tokio::time::sleep(LOOK).await;
         }
     }
