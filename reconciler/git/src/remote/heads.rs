@@ -104,25 +104,46 @@ impl Repository {
 
     /// Fetches what differs, and forgets what is gone.
     fn bring(&self, url: &RepositoryUrl, heads: Heads) -> Result<(), GitError> {
+        let wanted = self.differing(&heads)?;
+        match self.fetch_all(url, &wanted) {
+            // A branch that is removed or rewritten after it was listed (a merged proposal) fails the fetch of all others.
+            Err(error @ GitError::Program { .. }) => {
+                let now = self.remote_heads(url, &wanted)?;
+                if now.iter().all(|(branch, head)| heads.get(branch) == Some(head)) {
+                    return Err(error);
+                }
+                let wanted = self.differing(&now)?;
+                self.fetch_all(url, &wanted)
+            }
+            fetched => fetched,
+        }
+    }
+
+    /// Forgets the branches that are gone, and gives those that our copy has to fetch.
+    fn differing(&self, heads: &Heads) -> Result<Vec<BranchName>, GitError> {
         let mut wanted = Vec::new();
         for (branch, head) in heads {
-            match (head, self.head(&branch)?) {
-                (Some(remote), Some(ours)) if remote == ours => {}
-                (Some(_), _) => wanted.push(branch),
+            match (head, self.head(branch)?) {
+                (Some(remote), Some(ours)) if *remote == ours => {}
+                (Some(_), _) => wanted.push(branch.clone()),
                 (None, Some(ours)) => {
-                    self.keep_last_seen(&branch, oid(&ours)?);
-                    self.forget(&branch)?;
+                    self.keep_last_seen(branch, oid(&ours)?);
+                    self.forget(branch)?;
                 }
                 (None, None) => {}
             }
         }
-        if wanted.is_empty() {
+        Ok(wanted)
+    }
+
+    fn fetch_all(&self, url: &RepositoryUrl, branches: &[BranchName]) -> Result<(), GitError> {
+        if branches.is_empty() {
             return Ok(());
         }
-        match self.fetch(url, &wanted) {
+        match self.fetch(url, branches) {
             // What came by then is lost; one by one, what has come of a branch stays.
-            Err(GitError::Stalled { .. }) if wanted.len() > 1 => {
-                wanted.iter().try_for_each(|branch| self.fetch(url, std::slice::from_ref(branch)))
+            Err(GitError::Stalled { .. }) if branches.len() > 1 => {
+                branches.iter().try_for_each(|branch| self.fetch(url, std::slice::from_ref(branch)))
             }
             fetched => fetched,
         }

@@ -35,6 +35,24 @@ fn a_refresh_follows_moved_new_and_deleted_branches() {
 }
 
 #[test]
+fn a_branch_removed_after_it_was_listed_stops_no_other() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open_remote("copy");
+    let (main, proposal) = (branch("main"), branch("stepgate/fleet/capi"));
+    let both = [main.clone(), proposal.clone()];
+    sandbox.git(&["branch", proposal.as_str()]);
+    repository.refresh(&both).unwrap();
+    let moved = sandbox.import("main", Some("main^0"), &[("a", "2")], "move");
+    sandbox.import(proposal.as_str(), Some("main^0"), &[("a", "3")], "propose");
+    let listed = repository.heads(&both).unwrap();
+    // Its pull request was merged in this moment, and the forge removes it.
+    sandbox.git(&["branch", "-D", proposal.as_str()]);
+    repository.refresh_to(listed).unwrap();
+    assert_eq!(repository.head(&main).unwrap(), Some(moved));
+    assert_eq!(repository.head(&proposal).unwrap(), None);
+}
+
+#[test]
 fn copies_are_kept_apart_and_found_again() {
     let (one, two) = (Sandbox::with_files(&[("a", "1")]), Sandbox::with_files(&[("a", "2")]));
     let cache = one.folder.path().join("shared");
