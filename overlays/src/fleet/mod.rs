@@ -9,6 +9,7 @@ mod ignored;
 mod kinds;
 mod left_alone;
 mod makers;
+mod managed;
 mod members;
 mod name_length;
 mod namespaces;
@@ -29,6 +30,7 @@ use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock};
 use crate::{BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, FluxSettings, Management};
 use concerned::Concerned;
 use domain::{Problem, ProblemCode, RepoPath, Severity};
+use managed::Managed;
 use members::Kustomized;
 use objects::local;
 use policy::BundleSelection;
@@ -87,6 +89,7 @@ pub struct Fleet {
     /// API versions of Flux that files of the repository use: version, file and line of the first use in each file.
     pub flux_versions_in_use: Vec<FluxVersionInUse>,
     concerned: OnceLock<Concerned>,
+    managed: OnceLock<Managed>,
 }
 
 /// A file that holds an object of Flux.
@@ -109,18 +112,6 @@ impl Fleet {
     pub fn cluster(&self, name: &str) -> Option<&ClusterSpec> {
         let found = self.clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name)).ok()?;
         self.clusters.get(found)
-    }
-
-    /// The clusters whose specifications say that they manage themselves.
-    pub fn management_clusters(&self) -> impl Iterator<Item = &ClusterSpec> {
-        self.clusters.iter().filter(|cluster| cluster.management == Management::SelfManaged)
-    }
-
-    /// The clusters that `cluster` manages, itself left out.
-    pub fn managed_by<'a>(&'a self, cluster: &'a str) -> impl Iterator<Item = &'a ClusterSpec> {
-        self.clusters
-            .iter()
-            .filter(move |other| matches!(&other.management, Management::ManagedBy(manager) if manager == cluster))
     }
 }
 
@@ -203,7 +194,7 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));
     fleet.problems.dedup();
     // What was asked on the way was asked of fewer, in another order.
-    fleet.concerned = OnceLock::new();
+    (fleet.concerned, fleet.managed) = (OnceLock::new(), OnceLock::new());
     fleet
 }
 
@@ -257,24 +248,10 @@ fn check_clusters(fleet: &mut Fleet) {
             }
         }
     }
-    let managing: Vec<&ClusterSpec> = fleet.management_clusters().collect();
-    for cluster in managing.iter().skip(1) {
-        let place = &cluster.places.name;
-        let names: Vec<&str> = managing.iter().map(|cluster| cluster.name.as_str()).collect();
-        let message =
-            format!("clusters {} each manage themselves, and a process is connected to one of them", names.join(", "));
-        problems.push(
-            Problem::new(ProblemCode::SeveralManagementClusters, message)
-                .path(&place.path)
-                .at(place.line, place.column)
-                .cluster(&cluster.name)
-                .severity(Severity::Note)
-                .hint("run one process for each: `stepgate run --management-cluster NAME` with its kubeconfig"),
-        );
-    }
+    problems.extend(managed::several(fleet));
     let names: Vec<&str> = fleet.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
     for name in fleet.policy.clusters.keys() {
-        if !names.contains(&name.as_str())
+        if !seen.contains(name.as_str())
             && let Ok(path) = RepoPath::new(POLICY)
         {
             let problem = Problem::new(

@@ -1,6 +1,6 @@
 //! Walking the files of a commit and telling what each is.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bundles::Manifest;
@@ -219,12 +219,15 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
         }
     }
     let beside = beside(&found);
+    let read: HashSet<RepoPath> = match beside.is_empty() {
+        true => HashSet::new(),
+        false => found.objects.iter().map(|object| object.path.clone()).collect(),
+    };
     let is_manifest = |entry: &&FileEntry| entry.path.is_yaml() || entry.path.is_json();
     let entries_beside = entries.iter().filter(|entry| !beside.is_empty() && entry.kind == EntryKind::File);
     for entry in entries_beside.filter(is_manifest) {
         let is_beside = entry.path.parent().is_some_and(|folder| beside.contains(folder.as_str()));
-        let is_read = |object: &Arc<FoundObject>| object.path == entry.path;
-        if is_beside && place(&entry.path, policy) == Place::Elsewhere && !found.objects.iter().any(is_read) {
+        if is_beside && place(&entry.path, policy) == Place::Elsewhere && !read.contains(&entry.path) {
             file(files, Place::Beside, entry, known, &mut budget, &mut found);
         }
     }

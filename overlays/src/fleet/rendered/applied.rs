@@ -1,6 +1,6 @@
 //! What Kustomizations of Flux apply of a repository, and what becomes of that when its clusters are recorded.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use yaml::Node;
 
@@ -48,23 +48,31 @@ impl Applications {
         let held = self.held();
         let mut by_depth: Vec<&Application> = self.0.values().collect();
         by_depth.sort_by_key(|application| application.folder.len());
+        // Fleets have a Kustomization for each cluster: none of them goes through all clusters.
+        let mut of_files: HashMap<RepoPath, Vec<usize>> = HashMap::new();
+        let mut own: BTreeSet<RepoPath> = BTreeSet::new();
+        if !by_depth.is_empty() {
+            for (place, cluster) in fleet.clusters.iter().enumerate() {
+                for file in &cluster.files {
+                    of_files.entry(file.path.clone()).or_default().push(place);
+                    own.insert(origin(&file.path));
+                }
+            }
+        }
         for application in by_depth {
-            let is_applied = |path: &RepoPath| application.found.contains(path);
-            let clusters: Vec<&str> = fleet
-                .clusters
-                .iter()
-                .filter(|cluster| cluster.files.iter().any(|file| is_applied(&file.path)))
-                .map(|cluster| cluster.name.as_str())
-                .collect();
+            let found = application.found.iter().filter_map(|path| of_files.get(path)).flatten();
+            // In the order of the fleet.
+            let found: BTreeSet<usize> = found.copied().collect();
+            let found = found.into_iter().filter_map(|place| fleet.clusters.get(place));
+            let clusters: Vec<&str> = found.map(|cluster| cluster.name.as_str()).collect();
             if clusters.is_empty() {
                 problems.extend(
                     (!application.is_failed && !fleet.clusters.is_empty()).then(|| application.shares_source()),
                 );
                 continue;
             }
-            let own = fleet.clusters.iter().flat_map(|cluster| &cluster.files).map(|file| origin(&file.path));
             problems.extend(application.pruning(&clusters));
-            problems.extend(application.other_files(&own.collect()));
+            problems.extend(application.other_files(&own));
             problems.extend(application.fields(&clusters));
             let holder = held.get(&application.flux.path).filter(|_| !application.is_suspended());
             problems.extend(holder.into_iter().flat_map(|holder| application.suspended(holder, &clusters)));

@@ -125,7 +125,7 @@ fn why_no_hooks(version: &Version) -> Option<String> {
 /// The version of Cluster API that manages a cluster, as far as the fleet has it.
 pub(super) fn cluster_api_of(fleet: &Fleet, cluster: &ClusterSpec) -> Option<Version> {
     let manager = match &cluster.management {
-        Management::ManagedBy(name) => fleet.clusters.iter().find(|known| known.name == *name)?,
+        Management::ManagedBy(name) => fleet.cluster(name)?,
         Management::SelfManaged | Management::Undeclared => cluster,
     };
     let bundle = overlays::uses_bundle(fleet, manager).then(|| overlays::bundle_for(fleet, manager))?.ok()?;
