@@ -23,6 +23,8 @@ use approvals::MetadataSigner;
 use host::http_body::{body, chain};
 use host::memory::Part;
 
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest answer, in bytes.
 const LARGEST: u64 = 8 << 20;
 /// The most pages that are read of one list.
@@ -70,7 +72,10 @@ pub(super) enum Credential {
 
 /// A connection to a forge.
 pub(super) struct ForgeHttp {
-    client: Client,
+    client: Mutex<Client>,
+    /// The media type that the interface takes, and how long an answer may take.
+    accept: &'static str,
+    timeout: Duration,
     base: Url,
     credential: Credential,
     answers: Mutex<Remembered<String, Known>>,
@@ -94,26 +99,41 @@ impl ForgeHttp {
         accept: &'static str,
         patience: Arc<Patience>,
     ) -> Result<Self, String> {
-        // Another part of the program may have installed it; either way there is one now.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .default_headers(HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]))
-            .user_agent(concat!("stepgate/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            // A redirect would take the token somewhere else; that it has moved is told instead.
-            .redirect(redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(10))
-            .timeout(TIMEOUT)
-            .build()
-            .map_err(|error| error.to_string())?;
+        Self::with_timeout(base, credential, accept, patience, TIMEOUT)
+    }
+
+    fn with_timeout(
+        base: Url,
+        credential: Credential,
+        accept: &'static str,
+        patience: Arc<Patience>,
+        timeout: Duration,
+    ) -> Result<Self, String> {
         Ok(Self {
-            client,
+            client: Mutex::new(client(accept, timeout).map_err(|error| error.to_string())?),
+            accept,
+            timeout,
             base,
             credential,
             answers: Mutex::new(Remembered::new(Part::Answers.bytes())),
             rests_until: Mutex::default(),
             patience,
         })
+    }
+
+    /// What an error means for the connections at rest: where an answer did not come they are as dead as the one it was waited for on, and each of them
+    /// would be waited for in turn.
+    fn noticed(&self, error: reqwest::Error) -> reqwest::Error {
+        if error.is_timeout()
+            && let Ok(fresh) = client(self.accept, self.timeout)
+        {
+            *self.client.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
+        }
+        error
+    }
+
+    fn client(&self) -> Client {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What is there; none for 404.
@@ -197,7 +217,7 @@ impl ForgeHttp {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
             .map_err(|_| ForgeError::NoToken(self.base.to_string()))?;
         value.set_sensitive(true);
-        let mut request = self.client.request(call.method.clone(), url.clone()).header(AUTHORIZATION, value);
+        let mut request = self.client().request(call.method.clone(), url.clone()).header(AUTHORIZATION, value);
         let known = (call.method == Method::GET).then(|| self.known(url.as_str())).flatten();
         if let Some(known) = &known {
             request = request.header(IF_NONE_MATCH, known.tag.clone());
@@ -208,7 +228,7 @@ impl ForgeHttp {
         let unavailable = |reason: String| ForgeError::Unavailable { action: call.action.clone(), reason };
         // Of several forges, and of what stands before one, the address tells which it is.
         let unreachable = |error| unavailable(format!("{} cannot be reached: {}", self.origin(), chain(error)));
-        let response = request.send().await.map_err(unreachable)?;
+        let response = request.send().await.map_err(|error| unreachable(self.noticed(error)))?;
         if let (StatusCode::NOT_MODIFIED, Some(known)) = (response.status(), known) {
             return Ok(Answer { bytes: known.bytes, more: known.more });
         }
@@ -284,6 +304,21 @@ impl ForgeHttp {
     }
 }
 
+/// A client without a connection.
+fn client(accept: &'static str, timeout: Duration) -> reqwest::Result<Client> {
+    // Another part of the program may have installed it; either way there is one now.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .default_headers(HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]))
+        .user_agent(concat!("stepgate/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        // A redirect would take the token somewhere else; that it has moved is told instead.
+        .redirect(redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+        .timeout(timeout)
+        .build()
+}
+
 fn read<T: DeserializeOwned>(call: &Call<'_>, bytes: &[u8]) -> Result<T, ForgeError> {
     // Calls without an answer worth reading give nothing, not even JSON.
     let bytes = if bytes.is_empty() { b"null" } else { bytes };
@@ -348,4 +383,61 @@ fn said(bytes: &[u8], token: &str) -> String {
         ["message", "error", "error_description", "errors"].iter().filter_map(|name| field(name)).collect();
     let text = parts.join("; ").replace(token, "***");
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TOLD).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Answers each request, the first two together so that they take a connection each. Once it is deaf, connections that there are hear nothing.
+    fn answer(stream: TcpStream, is_old: bool, together: &Barrier, is_deaf: &AtomicBool) -> std::io::Result<()> {
+        let (mut lines, mut stream) = (BufReader::new(stream.try_clone()?).lines(), stream);
+        while let Some(line) = lines.next() {
+            if !line?.is_empty() {
+                continue;
+            }
+            if is_old && is_deaf.load(Ordering::SeqCst) {
+                continue;
+            }
+            if is_old {
+                together.wait();
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\nnull")?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn after_one_silence_no_other_connection_at_rest_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let (together, is_deaf) = (Arc::new(Barrier::new(2)), Arc::new(AtomicBool::new(false)));
+        let shared = (Arc::clone(&together), Arc::clone(&is_deaf));
+        std::thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let (together, is_deaf) = shared.clone();
+                std::thread::spawn(move || answer(stream.unwrap(), number < 2, &together, &is_deaf));
+            }
+        });
+        let token = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(token.path(), "secret").unwrap();
+        let credential = Credential::Token(token.path().to_owned());
+        let patience = Arc::new(Patience::default());
+        let timeout = Duration::from_millis(500);
+        let http = ForgeHttp::with_timeout(base, credential, "application/json", patience, timeout).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ask = || async { http.get::<Value>(&Call::get(&["x"], "read it")).await.map(drop) };
+        runtime.block_on(async {
+            let both = futures::future::join(ask(), ask()).await;
+            assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
+            is_deaf.store(true, Ordering::SeqCst);
+            assert!(ask().await.is_err(), "what is waited for is not answered");
+            assert!(ask().await.is_ok(), "and the next one is asked by a new connection");
+        });
+    }
 }
