@@ -48,7 +48,7 @@ pub struct PlanReport {
 
 impl Report for PlanReport {
     fn tables(&self) -> Vec<(Option<String>, Table)> {
-        self.clusters.iter().flat_map(|cluster| plan_text::tables(cluster, self.verbose)).collect()
+        plan_text::tables(&self.clusters, self.verbose)
     }
 
     fn names(&self) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! A plan for a person: in short, then stage by stage, then what to look at.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::common::output::Table;
 use crate::report::{ChainReport, ChainTargetReport, ChangeReport, ClusterPlan, StageReport};
@@ -13,15 +13,39 @@ const WIDTH: usize = 100;
 /// How many characters a list may take in the short part, in about two lines.
 const SHORT: usize = 2 * WIDTH - 20;
 
-/// The tables of a plan: in short, and in whole. `verbose` shows every stage and every risk.
-pub(super) fn tables(cluster: &ClusterPlan, verbose: bool) -> Vec<(Option<String>, Table)> {
-    let short = Table { notes: short(cluster), width: Some(WIDTH), ..Table::default() };
-    let mut tables = vec![(Some(title(cluster)), short)];
-    let whole = whole(cluster, verbose);
-    if !whole.rows.is_empty() || !whole.notes.is_empty() {
-        tables.push((None, whole));
+/// The tables of plans: each in short and in whole, then what is remarked of all of them. `verbose` shows every stage and every risk.
+pub(super) fn tables(clusters: &[ClusterPlan], verbose: bool) -> Vec<(Option<String>, Table)> {
+    let of_all = remarks_of_all(clusters);
+    let mut tables = Vec::new();
+    for cluster in clusters {
+        let short = Table { notes: short(cluster), width: Some(WIDTH), ..Table::default() };
+        tables.push((Some(title(cluster)), short));
+        let whole = whole(cluster, &of_all, verbose);
+        if !whole.rows.is_empty() || !whole.notes.is_empty() {
+            tables.push((None, whole));
+        }
+    }
+    if !of_all.is_empty() {
+        let warnings = clusters_shown(clusters).next().map_or(&[][..], |cluster| cluster.warnings.as_slice());
+        let notes = remarks(warnings, verbose, |text| of_all.contains(text));
+        tables.push((Some("every cluster".to_owned()), Table { notes, width: Some(WIDTH), ..Table::default() }));
     }
     tables
+}
+
+/// The clusters of whose plans more is shown than that there is nothing to do.
+fn clusters_shown(clusters: &[ClusterPlan]) -> impl Iterator<Item = &ClusterPlan> {
+    clusters.iter().filter(|cluster| cluster.commits > 0 || !cluster.blocked.is_empty())
+}
+
+/// Remarks of the whole fleet, which every plan repeats; none where a single plan is shown.
+fn remarks_of_all(clusters: &[ClusterPlan]) -> BTreeSet<&str> {
+    fn remarks(cluster: &ClusterPlan) -> BTreeSet<&str> {
+        cluster.warnings.iter().map(String::as_str).collect()
+    }
+    let mut shown = clusters_shown(clusters);
+    let (Some(first), Some(second)) = (shown.next(), shown.next()) else { return BTreeSet::new() };
+    std::iter::once(second).chain(shown).fold(remarks(first), |known, cluster| &known & &remarks(cluster))
 }
 
 fn title(cluster: &ClusterPlan) -> String {
@@ -206,7 +230,7 @@ fn approvals(cluster: &ClusterPlan) -> impl Iterator<Item = String> {
 }
 
 /// Every stage, and what to look at.
-fn whole(cluster: &ClusterPlan, verbose: bool) -> Table {
+fn whole(cluster: &ClusterPlan, told_below: &BTreeSet<&str>, verbose: bool) -> Table {
     let mut table = Table { width: Some(WIDTH), ..Table::default() };
     if cluster.commits == 0 && cluster.blocked.is_empty() {
         return table;
@@ -236,15 +260,21 @@ fn whole(cluster: &ClusterPlan, verbose: bool) -> Table {
     if verbose {
         let risks = shown().flat_map(|stage| stage.risks.iter().map(|text| format!("risk ({}): {text}", stage.name)));
         table.notes.extend(risks);
-        table.notes.extend(cluster.warnings.iter().map(|text| format!("note: {text}")));
     } else {
         table.notes.extend(cluster.risk_groups.iter().map(|group| format!("risk: {}", group.text)));
         if cluster.risk_groups.iter().any(|group| group.count > 1) {
             table.notes.push("  `--verbose` shows each risk and stage".to_owned());
         }
-        table.notes.extend(grouped(&cluster.warnings).into_iter().map(|text| format!("note: {text}")));
     }
+    table.notes.extend(remarks(&cluster.warnings, verbose, |text| !told_below.contains(text)));
     table
+}
+
+/// Those of the remarks that are told here.
+fn remarks(warnings: &[String], verbose: bool, is_told: impl Fn(&str) -> bool) -> Vec<String> {
+    let told: Vec<String> = warnings.iter().filter(|text| is_told(text)).cloned().collect();
+    let told = if verbose { told } else { grouped(&told) };
+    told.into_iter().map(|text| format!("note: {text}")).collect()
 }
 
 fn rows(stage: &StageReport) -> Vec<Vec<String>> {
@@ -374,18 +404,34 @@ mod tests {
             stage("flux", "skipped", &[]),
             stage("control-plane", "pending", &[("kubernetes", "v1.33.1", "v1.34.0")]),
         ]);
-        let brief = whole(&plan, false);
+        let brief = whole(&plan, &BTreeSet::new(), false);
         assert_eq!(
             (brief.rows.len(), brief.notes.as_slice()),
             (1, &["skipped: capi, flux: no difference".to_owned()][..])
         );
-        assert_eq!(whole(&plan, true).rows.len(), 3);
+        assert_eq!(whole(&plan, &BTreeSet::new(), true).rows.len(), 3);
     }
 
     #[test]
     fn one_remark_about_several_components_is_told_once() {
         let told = grouped(&["a: no bundle".to_owned(), "x/y.yaml:1: left out".to_owned(), "b: no bundle".to_owned()]);
         assert_eq!(told, ["a, b: no bundle", "x/y.yaml:1: left out"]);
+    }
+
+    #[test]
+    fn what_is_remarked_of_every_cluster_is_told_once() {
+        let with = |remarks: &[&str]| {
+            let warnings = remarks.iter().map(|text| (*text).to_owned()).collect();
+            ClusterPlan { warnings, ..plan(vec![stage("control-plane", "pending", &[])]) }
+        };
+        let done = ClusterPlan { commits: 0, ..with(&[]) };
+        let notes = |clusters: &[ClusterPlan]| -> Vec<Vec<String>> {
+            let tables = tables(clusters, false).into_iter();
+            tables.map(|(_, table)| table.notes).filter(|notes| notes.iter().any(|it| it.starts_with("note"))).collect()
+        };
+        let told = notes(&[with(&["of all", "own"]), done, with(&["of all"])]);
+        assert_eq!(told, [vec!["note: own"], vec!["note: of all"]]);
+        assert_eq!(notes(&[with(&["of all", "own"])]), [vec!["note: of all", "note: own"]]);
     }
 
     #[test]
