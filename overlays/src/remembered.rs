@@ -1,5 +1,6 @@
 //! Values remembered up to a number of bytes.
 
+use std::collections::VecDeque;
 use std::hash::Hash;
 
 use quick_cache::Weighter;
@@ -11,6 +12,10 @@ pub struct Remembered<K, V> {
     /// The largest value that is kept, in bytes.
     largest: usize,
     values: Cache<K, (V, usize), Bytes>,
+    /// How many of those that are larger are kept.
+    few: usize,
+    /// These, the last one that was asked for first.
+    large: VecDeque<(K, V, usize)>,
 }
 
 /// Weighs a value by the bytes that it was said to take. What weighs nothing would never go.
@@ -29,24 +34,50 @@ impl<K: Eq + Hash + Clone, V: Clone> Remembered<K, V> {
         /// A guess that sizes the first table only.
         const VALUES: usize = 64;
         let capacity = u64::try_from(bytes).unwrap_or(u64::MAX);
-        Self { largest: bytes / 2, values: Cache::with_weighter(VALUES, capacity, Bytes) }
+        let values = Cache::with_weighter(VALUES, capacity, Bytes);
+        Self { largest: bytes / 2, values, few: 0, large: VecDeque::new() }
+    }
+
+    /// The same, which keeps the last `few` of the values that are too large, whatever they take: those that are asked for again and again, and
+    /// would be made anew each time.
+    #[must_use]
+    pub fn keeping(self, few: usize) -> Self {
+        Self { few, ..self }
     }
 
     /// The value remembered under `key`.
     pub fn get(&mut self, key: &K) -> Option<V> {
-        self.values.get(key).map(|(value, _)| value.clone())
+        if let Some((value, _)) = self.values.get(key) {
+            return Some(value.clone());
+        }
+        let place = self.large.iter().position(|(known, ..)| known == key)?;
+        let found = self.large.remove(place)?;
+        let value = found.1.clone();
+        self.large.push_front(found);
+        Some(value)
     }
 
-    /// Remembers a value that takes about `bytes` bytes; one that takes more than half of what there is, is not kept.
+    /// Remembers a value that takes about `bytes` bytes; one that takes more than half of what there is, is kept only as
+    /// [`Remembered::keeping`] says.
     pub fn insert(&mut self, key: K, value: V, bytes: usize) {
+        self.large.retain(|(known, ..)| *known != key);
         if bytes <= self.largest {
             self.values.insert(key, (value, bytes));
+        } else if self.few > 0 {
+            self.values.remove(&key);
+            self.large.truncate(self.few - 1);
+            self.large.push_front((key, value, bytes));
         }
+    }
+
+    /// About how many bytes the values take that are too large.
+    pub fn large_bytes(&self) -> usize {
+        self.large.iter().map(|(.., bytes)| bytes).sum()
     }
 
     /// How many values are remembered.
     pub fn len(&self) -> usize {
-        self.values.len()
+        self.values.len() + self.large.len()
     }
 
     /// Whether none is.
@@ -54,7 +85,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Remembered<K, V> {
         self.len() == 0
     }
 
-    /// About how many bytes the remembered values take.
+    /// About how many bytes the remembered values take, without those that are too large.
     pub fn bytes(&self) -> usize {
         usize::try_from(self.values.weight()).unwrap_or(usize::MAX)
     }
@@ -84,6 +115,20 @@ mod tests {
         remembered.insert("small", 1, 5);
         remembered.insert("large", 2, 6);
         assert_eq!((remembered.get(&"large"), remembered.get(&"small")), (None, Some(1)));
+    }
+
+    #[test]
+    fn the_last_few_of_the_values_that_are_too_large_are_kept() {
+        let mut remembered = Remembered::new(10).keeping(2);
+        for (number, key) in ["small", "one", "two", "three"].into_iter().enumerate() {
+            remembered.insert(key, number, if number == 0 { 5 } else { 20 });
+            assert_eq!(remembered.get(&"small"), Some(0));
+            assert!(remembered.get(&"one").is_some() || number == 0 || number > 2, "asked for last, it stays");
+        }
+        assert_eq!(["one", "two", "three"].map(|key| remembered.get(&key)), [Some(1), None, Some(3)]);
+        assert_eq!((remembered.bytes(), remembered.large_bytes()), (5, 40));
+        remembered.insert("three", 4, 5);
+        assert_eq!((remembered.get(&"three"), remembered.large_bytes()), (Some(4), 20), "none is kept twice");
     }
 
     proptest! {

@@ -346,7 +346,7 @@ impl Controller {
             }
             _ => self.planner.read_at(heads)?,
         };
-        let kept = (reading.clone(), self.views.claim(reading.uncounted_bytes()));
+        let kept = (reading.clone(), self.views.claim(reading.uncounted_bytes() + self.planner.uncounted_bytes()));
         *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         Ok(reading)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future as _;
 use std::pin::pin;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -184,6 +185,27 @@ impl Fleet {
         let snapshot = self.repository.snapshot(branch).unwrap();
         let bytes = snapshot.read(&RepoPath::new(path).unwrap()).ok()?;
         Some(String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    /// An object of the repository is lost.
+    pub fn lose(&self, revision: &str) {
+        let objects = self.repository.folder().join("objects");
+        let git = |arguments: &[&str], input: Stdio| {
+            let mut command = Command::new("git");
+            let output = command.arg("-C").arg(self.repository.folder()).args(arguments).stdin(input).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let id = git(&["rev-parse", revision], Stdio::null());
+        // Out of its pack first.
+        for file in std::fs::read_dir(objects.join("pack")).unwrap() {
+            let (file, beside) = (file.unwrap().path(), objects.join("unpacked"));
+            std::fs::rename(&file, &beside).unwrap();
+            if file.extension().is_some_and(|extension| extension == "pack") {
+                git(&["unpack-objects", "-q"], std::fs::File::open(&beside).unwrap().into());
+            }
+        }
+        let (first, rest) = id.trim().split_at(2);
+        std::fs::remove_file(objects.join(first).join(rest)).unwrap();
     }
 
     pub fn deployed(&self, path: &str) -> Option<String> {

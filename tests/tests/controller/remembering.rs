@@ -178,6 +178,26 @@ fn a_controller_without_room_comes_to_the_same_end() {
 }
 
 #[test]
+fn a_cluster_that_is_done_is_planned_without_the_commit_it_was_made_from() {
+    let fleet = Fleet::new();
+    let deployed = fleet.edit("clusters/team-a/cluster.yaml", |text| text.replacen("count: ", "count: 1", 1));
+    fleet.run_to_the_end(&fleet.controller());
+    fleet.edit("clusters/team-b/cluster.yaml", |text| format!("{text}# People go on.\n"));
+    let view = || {
+        let planner = fleet.planner_of(&Repository::open(fleet.repository.location()).unwrap());
+        planner.view(&planner.read().unwrap(), "team-a")
+    };
+    let whole = view().unwrap().plan;
+    // What was said before can be read by nobody any more.
+    fleet.lose(&format!("{deployed}:clusters"));
+    assert_eq!(view().unwrap().plan, whole);
+    // Whoever is to move on is told what its changes are measured by.
+    fleet.edit("clusters/team-a/cluster.yaml", |text| text.replacen("count: 1", "count: ", 1));
+    let error = view().unwrap_err().to_string();
+    assert!(error.contains("is missing"), "{error}");
+}
+
+#[test]
 fn a_history_without_a_base_is_looked_through_as_far_as_the_limit_allows() {
     let fleet = Fleet::new();
     for number in 0..4 {

@@ -11,8 +11,8 @@
 //! - trees, commits, costs, small files, what folders come to, which names differ between two
 //!   trees: by object ids (git/object.rs)
 //! - what a file of the source branch says: by path and blob id (overlays: fleet/scan.rs)
-//! - a source commit as a fleet, and what each cluster's plan follows from: by commit id
-//!   (controller/inputs.rs)
+//! - a source commit as a fleet, and what each cluster's plan follows from: by commit id; the last three
+//!   whatever they take, since each cluster asks for one of them (controller/inputs.rs)
 //! - a cluster's view, or that it is done: by digest of its inputs, ids of its folders on the
 //!   deploy branch (controller/views.rs)
 //! - which clusters commits of the deploy branch changed, back to its last merge or as far as anybody

@@ -9,6 +9,7 @@ use overlays::{ClusterKind, ClusterSpec, Fleet};
 use rollout::{Ledger, LedgerState};
 
 use super::chained::at_target;
+use super::context::Base;
 use super::{ClusterView, FleetReading, PlanError, Planner};
 use crate::reconcile::cache::inputs::{Inputs, SourceReading};
 use planning::ClusterDirectory;
@@ -80,8 +81,8 @@ impl Planner {
         };
         let source = self.source(self.repository.snapshot_of(&commit)?)?;
         let cluster = source.fleet.cluster(view.name.as_str());
-        let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
-        let context = reading.context(&view.name, &view.directory, base.as_deref(), &view.befores);
+        let base = self.base(reading, &view.name, &view.directory, view.base.as_ref());
+        let context = reading.context(&view.name, &view.directory, &base, &view.befores);
         let same = match cluster {
             Some(cluster) => self.plan(&context, &source, cluster)?.plan.digest == ledger.plan,
             None => false,
@@ -177,8 +178,19 @@ impl Planner {
         Ok((before, after))
     }
 
+    /// As [`Planner::base_source`], for plans that may not ask for it.
+    pub(super) fn base<'a>(
+        &'a self,
+        reading: &'a FleetReading,
+        cluster: &'a ClusterName,
+        directory: &'a ClusterDirectory,
+        base: Option<&'a CommitId>,
+    ) -> Base<'a> {
+        Base::new(move || self.base_source(reading, cluster, directory, base))
+    }
+
     /// What the deployed state was rendered from: classes of changes are relative to its bundle.
-    pub(super) fn base_source(
+    fn base_source(
         &self,
         reading: &FleetReading,
         cluster: &ClusterName,

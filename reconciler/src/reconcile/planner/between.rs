@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use overlays::{BundleReference, Fleet, RenderedTree};
 use rollout::{Block, ClusterIdentity, Ledger, LedgerFormat, LedgerState, PastDurations, Plan, RenderFailure, StageId};
 
+use super::context::Base;
 use super::making::Planned;
 use super::{FleetReading, PlanError, PlannedParts, Planner};
 use crate::reconcile::cache::deployed::Deployed;
@@ -94,7 +95,8 @@ impl Planner {
             ClusterDirectory { files, ledger: DeployedLedger::Read(Arc::clone(&ledger)), ..ClusterDirectory::absent() };
         let reading = FleetReading { deployed: Arc::new(Deployed::at(versions(&from.fleet))), ..to.clone() };
         let befores = self.befores(&directory, Some(from.source_commit()));
-        let context = reading.context(&before.name, &directory, Some(&from.source), &befores);
+        let base = Base::new(|| Ok(Some(Arc::clone(&from.source))));
+        let context = reading.context(&before.name, &directory, &base, &befores);
         let Planned { plan, parts, .. } = self.plan(&context, &reading.source, cluster)?;
         let asks = plan.stages.iter().any(|stage| rollout::approval_scope(stage).is_some());
         let unconfirmed = confirmations(&reading.pushed(), &befores, name, asks);

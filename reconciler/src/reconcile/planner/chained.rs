@@ -47,7 +47,7 @@ impl Planner {
             fleet: &source.fleet,
             cluster,
             deployed: deployed.as_ref(),
-            base: context.base.map(|base| base.fleet.as_ref()),
+            base: context.base.get()?.map(|base| base.fleet.as_ref()),
             ledger,
             before: before.as_ref().and_then(|before| before.fleet.cluster(name)),
         };

@@ -20,8 +20,8 @@ impl Planner {
         view: &ClusterView,
         edits: &[Edit],
     ) -> Result<ClusterView, PlanError> {
-        let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
-        let context = reading.context(&view.name, &view.directory, base.as_deref(), &view.befores);
+        let base = self.base(reading, &view.name, &view.directory, view.base.as_ref());
+        let context = reading.context(&view.name, &view.directory, &base, &view.befores);
         let context = Context { proposed: edits, ..context };
         let Planned { plan, parts, kustomizations, reaches_far } =
             self.plan(&context, &reading.source, &view.cluster)?;

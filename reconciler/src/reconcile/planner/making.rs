@@ -96,14 +96,16 @@ impl Planner {
         let mut edits = edits::of_directory(context.directory);
         edits.extend(context.proposed.iter().cloned());
         let edits = edits::apply(&mut parts, &edits);
-        let base = context.base.map(|base| base.fleet.as_ref());
+        let is_at_work = context.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
+        let base_source = if is_at_work || parts.iter().any(StageTree::is_moved) { context.base.get()? } else { None };
+        let base = base_source.map(|base| base.fleet.as_ref());
         let changes =
             bundle.map(|bundle| facts::component_changes(base, fleet, cluster, &bundle.bundles, deployed.as_ref()));
         let new_releases = bundle
             .map(|bundle| facts::new_releases(base, cluster, &bundle.bundles, deployed.as_ref()))
             .unwrap_or_default();
         let kustomizations = facts::kustomizations(fleet, cluster, &rendered, context.name);
-        let overlay_conflicts = self.overlay_conflicts(context, source, cluster, bundle, &rendered, &allow);
+        let overlay_conflicts = self.overlay_conflicts(base_source, source, cluster, bundle, &rendered, &allow);
         let facts = plan::Facts {
             fleet,
             befores: context.befores,

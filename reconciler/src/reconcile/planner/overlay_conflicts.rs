@@ -9,7 +9,6 @@ use overlays::{
 use planning::overlay_conflicts::{Sides, conflicts};
 
 use super::Planner;
-use super::context::Context;
 use crate::reconcile::cache::inputs::SourceReading;
 
 /// The components that overlays are about.
@@ -28,14 +27,14 @@ impl Planner {
     /// A line for each conflict, by component. Where a component cannot be compared, that is told in their place.
     pub(super) fn overlay_conflicts(
         &self,
-        context: &Context<'_>,
+        base: Option<&SourceReading>,
         source: &SourceReading,
         cluster: &ClusterSpec,
         bundle: Option<&BundleFile>,
         rendered: &RenderedCluster,
         allow: &[String],
     ) -> BTreeMap<ComponentName, Vec<String>> {
-        let before = context.base.and_then(|base| {
+        let before = base.and_then(|base| {
             let cluster = base.fleet.cluster(&cluster.name)?;
             let bundle = overlays::bundle_for(&base.fleet, cluster).ok()?;
             Some(Side { fleet: base.fleet.as_ref(), files: base.files.as_ref(), cluster, bundle })

@@ -9,7 +9,7 @@ use policy::Deploy;
 use policy::Roster;
 use rollout::{Block, Chain, DeployHead, ForeignChange, LedgerState, Lineage, Plan, WaveWords, approval_scope};
 
-use super::context::{Context, DeployBranch};
+use super::context::{Base, Context, DeployBranch};
 use crate::reconcile::cache::deployed::Deployed;
 use crate::reconcile::cache::inputs::SourceReading;
 use crate::reconcile::clusters::missing::MissingRecord;
@@ -17,7 +17,7 @@ use cluster::DeployedObjects;
 use domain::BranchName;
 use fetch::Images;
 use git::{DeployLayout, GitError, GitSnapshot, LastSeen};
-use host::memory::{self, bytes_of};
+use host::memory::bytes_of;
 use planning::ClusterDirectory;
 use planning::policies::{Befores, Change, Field, Pushed, asks_about_wave, changes, confirmations};
 use planning::progress::{ClusterProgress, WaveJudges};
@@ -85,10 +85,9 @@ impl FleetReading {
         Ok(abandoned)
     }
 
-    /// About how many bytes of memory it takes that nobody else counts: a source commit that is too large to be remembered, and what is deployed.
+    /// About how many bytes of memory what is deployed takes: nobody else counts it.
     pub(in crate::reconcile) fn uncounted_bytes(&self) -> usize {
-        let source = Some(self.source.bytes()).filter(|bytes| *bytes > memory::Part::Sources.bytes() / 2);
-        source.unwrap_or_default() + self.deployed.bytes()
+        self.deployed.bytes()
     }
 
     pub(super) fn deploy_branch(&self) -> DeployBranch<'_> {
@@ -100,7 +99,7 @@ impl FleetReading {
         &'a self,
         name: &'a ClusterName,
         directory: &'a ClusterDirectory,
-        base: Option<&'a SourceReading>,
+        base: &'a Base<'a>,
         befores: &'a Befores,
     ) -> Context<'a> {
         let newest = &self.fleet.policy;

@@ -259,8 +259,8 @@ impl Planner {
         view: &ClusterView,
         rollback: &Rollback,
     ) -> Result<Arc<Plan>, PlanError> {
-        let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
-        let context = reading.context(&view.name, &view.directory, base.as_deref(), &view.befores);
+        let base = self.base(reading, &view.name, &view.directory, view.base.as_ref());
+        let context = reading.context(&view.name, &view.directory, &base, &view.befores);
         Ok(self.plan_back(&context, &reading.source, &view.cluster, rollback)?.plan)
     }
 
@@ -346,7 +346,10 @@ impl Planner {
         let bundle = overlays::uses_bundle(&fleet, &spec).then(|| overlays::bundle_for(&fleet, &spec));
         let bundle = bundle.and_then(Result::ok);
         let base = self.fleet_now(context, back)?;
-        let base = base.as_deref().or(context.base.map(|base| base.fleet.as_ref()));
+        let base = match base.as_deref() {
+            Some(base) => Some(base),
+            None => context.base.get()?.map(|base| base.fleet.as_ref()),
+        };
         let changes = bundle
             .map(|bundle| facts::component_changes(base, &fleet, &spec, &bundle.bundles, deployed.as_ref()))
             .unwrap_or_default();
