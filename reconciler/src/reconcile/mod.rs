@@ -102,6 +102,8 @@ struct KnownView {
     view: Arc<ClusterView>,
     /// When time alone makes its plans others: EKS takes the control plane back no more.
     until: Option<Timestamp>,
+    /// There is no room for it: it was made for the turn of its cluster alone.
+    is_for_its_turn: bool,
     _charge: Arc<Charge>,
 }
 

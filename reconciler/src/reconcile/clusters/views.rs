@@ -11,6 +11,15 @@ use crate::reconcile::planner::{ClusterView, FleetReading, PlanError};
 use crate::reconcile::{Controller, Eksa, KnownView, StateKey, ViewKey};
 use planning::eks_way_back;
 
+/// How a view is kept for which there is no room.
+#[derive(Clone, Copy, Debug)]
+enum Room {
+    /// Not at all.
+    AsThereIs,
+    /// Until its cluster has had its turn.
+    ForItsTurn,
+}
+
 impl Controller {
     /// What git says of a cluster now; none for one that has no plan.
     pub(in crate::reconcile) fn state(reading: &FleetReading, cluster: &ClusterSpec) -> Option<StateKey> {
@@ -29,7 +38,8 @@ impl Controller {
 
     /// Makes the views that are not at hand, on as many threads as there are processors: rendering is all that takes long.
     ///
-    /// What goes wrong with one is found again, and told, when its cluster has its turn.
+    /// One for which there is no room is kept until its cluster has had its turn, so whoever calls this asks for a few at a time. What goes wrong with
+    /// one is found again, and told, when its cluster has its turn.
     pub(in crate::reconcile) fn make_views(&self, reading: &FleetReading, clusters: &[&ClusterSpec]) {
         let stale = |cluster: &&&ClusterSpec| {
             let state = Self::state(reading, cluster);
@@ -48,7 +58,7 @@ impl Controller {
                     loop {
                         let next = work.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                         let Some(cluster) = next else { return };
-                        if let Err(error) = self.current_view(reading, cluster) {
+                        if let Err(error) = self.view_with_room(reading, cluster, Room::ForItsTurn) {
                             tracing::debug!(cluster.name = %cluster.name, %error, "no view yet");
                         }
                     }
@@ -73,6 +83,15 @@ impl Controller {
         &self,
         reading: &FleetReading,
         cluster: &ClusterSpec,
+    ) -> Result<Arc<ClusterView>, PlanError> {
+        self.view_with_room(reading, cluster, Room::AsThereIs)
+    }
+
+    fn view_with_room(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterSpec,
+        room: Room,
     ) -> Result<Arc<ClusterView>, PlanError> {
         // Of before the view is made, so that one that is made while its time ends is made once more.
         let now = self.clock.now();
@@ -108,8 +127,13 @@ impl Controller {
             // First what was there is let go.
             memory.view = None;
             memory.view = key.and_then(|key| {
-                let charge = Arc::new(self.views.take(view.bytes())?);
-                Some(KnownView { key, view: Arc::clone(&view), until, _charge: charge })
+                let bytes = view.bytes();
+                let (charge, is_for_its_turn) = match (self.views.take(bytes), room) {
+                    (Some(charge), _) => (charge, false),
+                    (None, Room::ForItsTurn) => (self.views.claim(bytes), true),
+                    (None, Room::AsThereIs) => return None,
+                };
+                Some(KnownView { key, view: Arc::clone(&view), until, is_for_its_turn, _charge: Arc::new(charge) })
             });
         });
         Ok(view)

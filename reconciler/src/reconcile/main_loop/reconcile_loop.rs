@@ -30,6 +30,9 @@ use git::GitError;
 /// How long a pass waits for one cluster. Most are read in a tenth of that; one that stands still answers after many times as long that it does.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(1);
 
+/// Clusters whose views are made together, before the first of them is worked on: enough to keep every processor at work, and few enough for memory.
+const VIEWS: usize = 512;
+
 /// The passes of one process. Dropping them leaves off whatever is under way.
 pub struct ReconcileLoop<'a> {
     controller: &'a Controller,
@@ -98,7 +101,6 @@ impl<'a> ReconcileLoop<'a> {
         }
         let clusters: Vec<&ClusterSpec> =
             reading.fleet.clusters.iter().filter(|cluster| controller.works_on(cluster)).collect();
-        controller.make_views(&reading, &clusters);
         // One that was left behind was not done: those that wait for it go on waiting.
         let clusters = clusters.into_iter().filter(|cluster| !self.clusters.contains_key(&cluster.name));
         // Management clusters first, so that the clusters that wait for them see this pass' result.
@@ -191,7 +193,8 @@ impl<'a> ReconcileLoop<'a> {
                 None => moving.push(cluster),
             }
         }
-        let mut clusters = moving.into_iter();
+        let views = |clusters: &&[&ClusterSpec]| self.controller.make_views(reading, clusters);
+        let mut clusters = moving.chunks(VIEWS).inspect(views).flatten().copied();
         loop {
             let places = self.controller.concurrency.saturating_sub(waited_for(&self.clusters));
             clusters.by_ref().take(places).for_each(|cluster| self.begin(reading, board, cluster));

@@ -70,7 +70,7 @@ impl Controller {
                 // What is void cannot be told from what could not be rendered: nothing of it is withdrawn.
                 Some(position) if position.view.is_unsure(reading) => drop(undecided.insert(name)),
                 Some(position) => drop(positions.insert(name, position.clone())),
-                None if work.pass.outcome == ClusterOutcome::Done => {}
+                None if work.asks_nobody || work.pass.outcome == ClusterOutcome::Done => {}
                 None => drop(undecided.insert(name)),
             }
         }
@@ -100,7 +100,8 @@ impl Controller {
         };
         for work in works.iter_mut() {
             let is = |name: &ClusterName| name.as_str() == work.pass.cluster;
-            let concerned = asked.told.iter().any(is) || (asked.landed && work.position.is_some());
+            let is_decided = work.position.is_some() || work.asks_nobody;
+            let concerned = asked.told.iter().any(is) || (asked.landed && is_decided);
             if let Some(cluster) = reading.fleet.cluster(&work.pass.cluster).filter(|_| concerned) {
                 let before = std::mem::take(&mut work.pass.committed);
                 *work = self.cluster(&reading, &board, cluster, &ClusterTimeout::default()).await;
@@ -207,6 +208,7 @@ impl Controller {
                 memory.held = matches!(pass.outcome, ClusterOutcome::Held { .. });
                 let reaches_far = memory.view.as_ref().is_some_and(|known| known.view.reaches_far);
                 memory.done = done.filter(|_| !reaches_far);
+                memory.view.take_if(|known| known.is_for_its_turn);
                 // What rests keeps its view.
                 memory.resting = resting.filter(|_| memory.view.is_some());
                 if memory.done.is_some() {
@@ -214,6 +216,10 @@ impl Controller {
                     memory.fast_path.forget();
                 }
             });
+            // Who asks nobody is not needed when people are asked: a pass over a large fleet does not keep its view till then.
+            let asks_nobody =
+                |position: &mut Position| !asks_people(&position.view) && !position.view.is_unsure(reading);
+            work.asks_nobody = work.position.take_if(asks_nobody).is_some();
             self.keep_readings(&name);
             if let Some(final_health) = final_health {
                 self.stands_afterwards(&name, &final_health);
@@ -230,6 +236,8 @@ impl Controller {
 pub(in crate::reconcile) struct Work {
     pub(in crate::reconcile) pass: ClusterPass,
     pub(in crate::reconcile) position: Option<Position>,
+    /// It stands nowhere with people: none of its plans asks anybody.
+    asks_nobody: bool,
     /// How often clusters had come to stand elsewhere before it was decided; none where nothing was.
     waits_since: Option<u64>,
 }
@@ -238,7 +246,7 @@ impl Work {
     pub(in crate::reconcile) fn undecided(cluster: &str) -> Self {
         let undecided = ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None };
         let pass = ClusterPass::new(cluster, undecided);
-        Self { pass, position: None, waits_since: None }
+        Self { pass, position: None, asks_nobody: false, waits_since: None }
     }
 
     /// There is nothing left to do.
