@@ -396,8 +396,8 @@ mod tests {
 
     /// Answers each request, the first two together so that they take a connection each. Once it is deaf, connections that there are hear nothing.
     fn answer(stream: TcpStream, is_old: bool, together: &Barrier, is_deaf: &AtomicBool) -> std::io::Result<()> {
-        let (mut lines, mut stream) = (BufReader::new(stream.try_clone()?).lines(), stream);
-        while let Some(line) = lines.next() {
+        let (lines, mut stream) = (BufReader::new(stream.try_clone()?).lines(), stream);
+        for line in lines {
             if !line?.is_empty() {
                 continue;
             }

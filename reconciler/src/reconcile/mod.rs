@@ -336,7 +336,7 @@ impl Controller {
     }
 
     /// Both branches at these heads. The source commit is parsed only when it moved.
-    fn read(&self, heads: Heads) -> Result<FleetReading, GitError> {
+    fn read(&self, heads: &Heads) -> Result<FleetReading, GitError> {
         let last = {
             let last = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
             last.as_ref().map(|(reading, _)| reading.clone())

@@ -42,7 +42,7 @@ impl Repository {
     /// # Errors
     /// [`GitError`] when the repository cannot be reached or the copy cannot be written.
     pub fn refresh(&self, branches: &[BranchName]) -> Result<(), GitError> {
-        self.refresh_to(self.heads_of_remote(branches)?)
+        self.refresh_to(&self.heads_of_remote(branches)?)
     }
 
     fn heads_of_remote(&self, branches: &[BranchName]) -> Result<Heads, GitError> {
@@ -56,7 +56,7 @@ impl Repository {
     ///
     /// # Errors
     /// As [`Repository::refresh`].
-    pub fn refresh_to(&self, heads: Heads) -> Result<(), GitError> {
+    pub fn refresh_to(&self, heads: &Heads) -> Result<(), GitError> {
         match &self.inner.location {
             RepositoryLocation::Local(_) => Ok(()),
             RepositoryLocation::Remote(url) => self.bring(url, heads),
@@ -80,7 +80,7 @@ impl Repository {
             }
             self.affordable(prefix, heads.len())?;
             heads.retain(|branch, _| branch.as_str().starts_with(prefix));
-            self.bring(url, heads)?;
+            self.bring(url, &heads)?;
         }
         self.branches_below(prefix)
     }
@@ -103,8 +103,8 @@ impl Repository {
     }
 
     /// Fetches what differs, and forgets what is gone.
-    fn bring(&self, url: &RepositoryUrl, heads: Heads) -> Result<(), GitError> {
-        let wanted = self.differing(&heads)?;
+    fn bring(&self, url: &RepositoryUrl, heads: &Heads) -> Result<(), GitError> {
+        let wanted = self.differing(heads)?;
         match self.fetch_all(url, &wanted) {
             // A branch that is removed or rewritten after it was listed (a merged proposal) fails the fetch of all others.
             Err(error @ GitError::Program { .. }) => {

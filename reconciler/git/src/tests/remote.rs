@@ -47,7 +47,7 @@ fn a_branch_removed_after_it_was_listed_stops_no_other() {
     let listed = repository.heads(&both).unwrap();
     // Its pull request was merged in this moment, and the forge removes it.
     sandbox.git(&["branch", "-D", proposal.as_str()]);
-    repository.refresh_to(listed).unwrap();
+    repository.refresh_to(&listed).unwrap();
     assert_eq!(repository.head(&main).unwrap(), Some(moved));
     assert_eq!(repository.head(&proposal).unwrap(), None);
 }

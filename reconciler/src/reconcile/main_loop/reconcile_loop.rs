@@ -93,7 +93,7 @@ impl<'a> ReconcileLoop<'a> {
         if let Some(settled) = controller.settled_at(&heads) {
             return Ok(settled);
         }
-        let reading = controller.read(heads.clone())?;
+        let reading = controller.read(&heads)?;
         // The first reading says which branch is deployed from; it is looked at from the next pass on.
         heads.entry(reading.layout.branch.clone()).or_insert_with(|| reading.deploy_head().cloned());
         for branch in reading.branches.iter().filter(|branch| **branch != reading.layout.branch) {

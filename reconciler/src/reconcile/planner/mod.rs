@@ -240,7 +240,7 @@ impl Planner {
     /// # Errors
     /// [`GitError`] when a branch cannot be read; a deploy branch that does not exist is no error.
     pub fn read(&self) -> Result<FleetReading, GitError> {
-        self.read_at(self.repository.heads(std::slice::from_ref(&self.source_branch))?)
+        self.read_at(&self.repository.heads(std::slice::from_ref(&self.source_branch))?)
     }
 
     /// As [`Planner::read`], for somebody who wants to know what is wrong with the source branch: where its policy names no deploy branch that there
@@ -272,8 +272,8 @@ impl Planner {
     ///
     /// # Errors
     /// As [`Planner::read`].
-    pub fn read_at(&self, heads: Heads) -> Result<FleetReading, GitError> {
-        self.repository.refresh_to(heads.clone())?;
+    pub fn read_at(&self, heads: &Heads) -> Result<FleetReading, GitError> {
+        self.repository.refresh_to(heads)?;
         let source = self.source(self.repository.snapshot(&self.source_branch)?)?;
         self.read_deploy_at(source, heads)
     }
@@ -291,7 +291,7 @@ impl Planner {
     ///
     /// # Errors
     /// As [`Planner::read`].
-    pub fn read_deploy_at(&self, source: Arc<SourceReading>, heads: Heads) -> Result<FleetReading, GitError> {
+    pub fn read_deploy_at(&self, source: Arc<SourceReading>, heads: &Heads) -> Result<FleetReading, GitError> {
         if !self.places(&source)?.iter().all(|branch| heads.contains_key(branch)) {
             return self.read_deploy(source);
         }
