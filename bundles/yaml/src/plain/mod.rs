@@ -109,6 +109,7 @@ impl<'s> Reader<'s, '_> {
     fn sequence(&mut self, indent: usize, depth: usize, beside: bool) -> Option<Node> {
         let first = self.current?;
         let before = self.items.len();
+        let mut first_item = None;
         while let Some(line) = self.current.filter(|line| line.indent >= indent) {
             if !line.is_item() {
                 // Of a mapping around this list, whose keys stand at the same indent.
@@ -126,6 +127,8 @@ impl<'s> Reader<'s, '_> {
             if item.is_item() || item.text == "-" {
                 return None;
             }
+            // Where it begins, which for a block of text is before what it holds.
+            first_item.get_or_insert(item.span(0, 0));
             let node = if split_key(item.text).is_some() {
                 self.current = Some(item);
                 if depth + 1 >= self.limits.depth {
@@ -141,7 +144,7 @@ impl<'s> Reader<'s, '_> {
         let items = self.items.split_off(before);
         let end = items.last()?.span.end();
         // The parser says that a list beside its key begins with its first item.
-        let start = if beside { items.first()?.span } else { first.span(0, 0) };
+        let start = if beside { first_item? } else { first.span(0, 0) };
         Some(Node::with_span(Value::Sequence(items.into()), start.until(end)))
     }
 

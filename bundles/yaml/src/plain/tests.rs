@@ -70,6 +70,8 @@ fn plain_block_yaml_is_read() {
         "a: |-\n  b: x\n\n    - c # no remark\n\n\nd: 1\n",
         "a: |+\n  b\n\n\nd: 1\n",
         "- |\n  b\n- a: |\n    b\n   \n  c: 1\n",
+        "  a: \n  - |\n    true: ---\n",
+        "a:\n- |\n  b\n- c\nd:\n- 'e'\n- f\n",
         "a:\n  b: |-\n    c\n# remark\n  d: 1\n",
         "a: |\n\n  b\n",
         "a: |\n  b\n---\nc: 1\n",
