@@ -150,7 +150,9 @@ fn the_cluster_of_a_kubeconfig_is_asked() {
     let run = fleet.run(&["why", "mgmt", "--kubeconfig", kubeconfig.to_str().unwrap(), "-o", "json"]);
     let reason = run.json()["reasons"][0].as_str().unwrap().to_owned();
     assert!(reason.contains("cannot be reached") && reason.contains("503"), "{reason}");
-    assert!(asked.recv().unwrap().starts_with("GET /api"), "a request arrived");
+    // Which of those that are asked at once comes first is nobody's choice.
+    let requests: Vec<String> = asked.try_iter().collect();
+    assert!(requests.iter().any(|request| request.starts_with("GET /api")), "{requests:?}");
 }
 
 #[test]
