@@ -1,8 +1,10 @@
 //! `stepgate plan`: what a rollout would do, stage by stage.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clap::Args;
+use domain::Scope;
 use rollout::{Expectation, Plan};
 use serde::Serialize;
 
@@ -44,11 +46,14 @@ pub struct PlanReport {
     /// Whether tables show every stage and risk.
     #[serde(skip)]
     pub verbose: bool,
+    /// What is remarked of the whole fleet, which each plan repeats and tables tell once.
+    #[serde(skip)]
+    pub of_fleet: BTreeSet<String>,
 }
 
 impl Report for PlanReport {
     fn tables(&self) -> Vec<(Option<String>, Table)> {
-        plan_text::tables(&self.clusters, self.verbose)
+        plan_text::tables(&self.clusters, &self.of_fleet, self.verbose)
     }
 
     fn names(&self) -> Vec<String> {
@@ -63,7 +68,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         Some(from) => between(&opened, from, name),
         None => pending(&opened, &arguments.access, name),
     };
-    let report = PlanReport { clusters: names.iter().map(plan).collect(), verbose: arguments.verbose };
+    let of_fleet = opened.reading.fleet.problems.iter().filter(|problem| problem.scope == Scope::Fleet);
+    let report = PlanReport {
+        clusters: names.iter().map(plan).collect(),
+        verbose: arguments.verbose,
+        of_fleet: of_fleet.map(ToString::to_string).collect(),
+    };
     output::print(arguments.report.output, &report)?;
     Ok(exit(&report, arguments.exit_code))
 }

@@ -13,39 +13,38 @@ const WIDTH: usize = 100;
 /// How many characters a list may take in the short part, in about two lines.
 const SHORT: usize = 2 * WIDTH - 20;
 
-/// The tables of plans: each in short and in whole, then what is remarked of all of them. `verbose` shows every stage and every risk.
-pub(super) fn tables(clusters: &[ClusterPlan], verbose: bool) -> Vec<(Option<String>, Table)> {
-    let of_all = remarks_of_all(clusters);
+/// The tables of plans: each in short and in whole, then what is remarked `of_fleet`. `verbose` shows every stage and every risk.
+pub(super) fn tables(
+    clusters: &[ClusterPlan],
+    of_fleet: &BTreeSet<String>,
+    verbose: bool,
+) -> Vec<(Option<String>, Table)> {
+    let shown: Vec<&ClusterPlan> = clusters.iter().filter(|cluster| is_shown_whole(cluster)).collect();
+    // Of several plans, none repeats what the others say.
+    let none = BTreeSet::new();
+    let told_below = if shown.len() > 1 { of_fleet } else { &none };
     let mut tables = Vec::new();
     for cluster in clusters {
         let short = Table { notes: short(cluster), width: Some(WIDTH), ..Table::default() };
         tables.push((Some(title(cluster)), short));
-        let whole = whole(cluster, &of_all, verbose);
+        let whole = whole(cluster, told_below, verbose);
         if !whole.rows.is_empty() || !whole.notes.is_empty() {
             tables.push((None, whole));
         }
     }
-    if !of_all.is_empty() {
-        let warnings = clusters_shown(clusters).next().map_or(&[][..], |cluster| cluster.warnings.as_slice());
-        let notes = remarks(warnings, verbose, |text| of_all.contains(text));
-        tables.push((Some("every cluster".to_owned()), Table { notes, width: Some(WIDTH), ..Table::default() }));
+    let said = shown.iter().flat_map(|cluster| &cluster.warnings).filter(|text| told_below.contains(*text));
+    let mut seen = BTreeSet::new();
+    let said: Vec<String> = said.filter(|text| seen.insert(*text)).cloned().collect();
+    if !said.is_empty() {
+        let notes = remarks(&said, verbose, |_| true);
+        tables.push((Some("the whole fleet".to_owned()), Table { notes, width: Some(WIDTH), ..Table::default() }));
     }
     tables
 }
 
-/// The clusters of whose plans more is shown than that there is nothing to do.
-fn clusters_shown(clusters: &[ClusterPlan]) -> impl Iterator<Item = &ClusterPlan> {
-    clusters.iter().filter(|cluster| cluster.commits > 0 || !cluster.blocked.is_empty())
-}
-
-/// Remarks of the whole fleet, which every plan repeats; none where a single plan is shown.
-fn remarks_of_all(clusters: &[ClusterPlan]) -> BTreeSet<&str> {
-    fn remarks(cluster: &ClusterPlan) -> BTreeSet<&str> {
-        cluster.warnings.iter().map(String::as_str).collect()
-    }
-    let mut shown = clusters_shown(clusters);
-    let (Some(first), Some(second)) = (shown.next(), shown.next()) else { return BTreeSet::new() };
-    std::iter::once(second).chain(shown).fold(remarks(first), |known, cluster| &known & &remarks(cluster))
+/// Whether more is shown of a plan than that there is nothing to do.
+fn is_shown_whole(cluster: &ClusterPlan) -> bool {
+    cluster.commits > 0 || !cluster.blocked.is_empty()
 }
 
 fn title(cluster: &ClusterPlan) -> String {
@@ -230,9 +229,9 @@ fn approvals(cluster: &ClusterPlan) -> impl Iterator<Item = String> {
 }
 
 /// Every stage, and what to look at.
-fn whole(cluster: &ClusterPlan, told_below: &BTreeSet<&str>, verbose: bool) -> Table {
+fn whole(cluster: &ClusterPlan, told_below: &BTreeSet<String>, verbose: bool) -> Table {
     let mut table = Table { width: Some(WIDTH), ..Table::default() };
-    if cluster.commits == 0 && cluster.blocked.is_empty() {
+    if !is_shown_whole(cluster) {
         return table;
     }
     table.headers = vec!["STAGE", "STATE", "COMPONENT", "CURRENT", "NEXT", "CHANGE", "MACHINES"];
@@ -271,7 +270,7 @@ fn whole(cluster: &ClusterPlan, told_below: &BTreeSet<&str>, verbose: bool) -> T
 }
 
 /// Those of the remarks that are told here.
-fn remarks(warnings: &[String], verbose: bool, is_told: impl Fn(&str) -> bool) -> Vec<String> {
+fn remarks(warnings: &[String], verbose: bool, is_told: impl Fn(&String) -> bool) -> Vec<String> {
     let told: Vec<String> = warnings.iter().filter(|text| is_told(text)).cloned().collect();
     let told = if verbose { told } else { grouped(&told) };
     told.into_iter().map(|text| format!("note: {text}")).collect()
@@ -342,6 +341,7 @@ fn grouped(warnings: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::BlockReport;
 
     fn stage(name: &str, state: &str, changes: &[(&str, &str, &str)]) -> StageReport {
         let change = |(component, old, new): &(&str, &str, &str)| ChangeReport {
@@ -419,18 +419,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remarked_of_every_cluster_is_told_once() {
+    fn what_is_remarked_of_the_fleet_is_told_once_below_several_plans() {
         let with = |remarks: &[&str]| {
             let warnings = remarks.iter().map(|text| (*text).to_owned()).collect();
             ClusterPlan { warnings, ..plan(vec![stage("control-plane", "pending", &[])]) }
         };
         let done = ClusterPlan { commits: 0, ..with(&[]) };
         let notes = |clusters: &[ClusterPlan]| -> Vec<Vec<String>> {
-            let tables = tables(clusters, false).into_iter();
+            let tables = tables(clusters, &BTreeSet::from(["of all".to_owned()]), false).into_iter();
             tables.map(|(_, table)| table.notes).filter(|notes| notes.iter().any(|it| it.starts_with("note"))).collect()
         };
-        let told = notes(&[with(&["of all", "own"]), done, with(&["of all"])]);
-        assert_eq!(told, [vec!["note: own"], vec!["note: of all"]]);
+        let block =
+            BlockReport { code: "no-plan".to_owned(), stage: None, message: String::new(), help: String::new() };
+        let broken = ClusterPlan { blocked: vec![block], ..with(&[]) };
+        let told = notes(&[broken, with(&["of all", "own"]), done, with(&["of all", "own"])]);
+        assert_eq!(told, [vec!["note: own"], vec!["note: own"], vec!["note: of all"]]);
         assert_eq!(notes(&[with(&["of all", "own"])]), [vec!["note: of all", "note: own"]]);
     }
 
