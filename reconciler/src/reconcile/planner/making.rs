@@ -97,7 +97,9 @@ impl Planner {
         edits.extend(context.proposed.iter().cloned());
         let edits = edits::apply(&mut parts, &edits);
         let is_at_work = context.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
-        let base_source = if is_at_work || parts.iter().any(StageTree::is_moved) { context.base.get()? } else { None };
+        // A part that could not be rendered may change, and what it would change is told.
+        let changes_anything = parts.iter().any(|part| part.is_moved() || part.error.is_some());
+        let base_source = if is_at_work || changes_anything { context.base.get()? } else { None };
         let base = base_source.map(|base| base.fleet.as_ref());
         let changes =
             bundle.map(|bundle| facts::component_changes(base, fleet, cluster, &bundle.bundles, deployed.as_ref()));
