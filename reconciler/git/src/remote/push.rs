@@ -228,8 +228,7 @@ impl Repository {
         };
         let actual = self.actual(branch, url);
         match actual {
-            Ok(actual) if actual == Some(new) => return Ok(PushOutcome::Pushed),
-            Ok(actual) if actual != expected => return self.lost(actual, new),
+            Ok(actual) if actual == Some(new) || actual != expected => return self.lost(actual, new),
             Ok(_) | Err(_) => {}
         }
         match rejection(&output, &reference) {

@@ -1,6 +1,9 @@
 //! Compare-and-swap of a branch, with hooks, other writers and people.
 
+use std::time::Duration;
+
 use super::*;
+use crate::Pace;
 
 fn both(sandbox: &Sandbox) -> [(&'static str, Repository); 2] {
     [("local", sandbox.open()), ("remote", sandbox.open_remote("copy"))]
@@ -254,6 +257,66 @@ fn a_proposed_branch_may_be_written_anew_and_is_withdrawn_only_as_it_was_seen() 
         repository.withdraw(&proposed, &second).unwrap();
         sandbox.check();
     }
+}
+
+#[test]
+fn a_proposed_branch_that_the_server_keeps_is_not_said_to_be_withdrawn() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let [_, (_, repository)] = both(&sandbox);
+    repository.refresh(&[branch("main")]).unwrap();
+    let base = repository.head(&branch("main")).unwrap();
+    let (proposed, new) =
+        (branch("stepgate/0123456789ab"), commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))])));
+    assert_eq!(repository.propose(&proposed, &new, None).unwrap(), PushOutcome::Pushed);
+    sandbox.git(&["config", "receive.denyDeletes", "true"]);
+    let error = repository.withdraw(&proposed, &new).unwrap_err();
+    assert!(error.to_string().contains("denying ref deletion"), "{error}");
+    assert_eq!((sandbox.head(proposed.as_str()), repository.head(&proposed).unwrap()), (Some(new.clone()), Some(new)));
+}
+
+#[test]
+fn a_push_may_bring_several_commits() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    for (name, repository) in both(&sandbox) {
+        repository.refresh(&[branch("main")]).unwrap();
+        let base = repository.head(&branch("main")).unwrap();
+        let first = commit(&repository, &draft(base.as_ref(), &[(name, Some("2"))]));
+        let second = commit(&repository, &draft(Some(&first), &[(name, Some("3"))]));
+        let pushed = repository.push(&branch("main"), &second, base.as_ref()).unwrap();
+        assert_eq!((pushed, sandbox.head("main")), (PushOutcome::Pushed, Some(second)), "{name}");
+        sandbox.check();
+    }
+}
+
+#[test]
+fn a_push_whose_answer_does_not_come_is_looked_for_on_the_branch() {
+    for (hook, is_there) in [("post-receive", true), ("pre-receive", false)] {
+        let sandbox = Sandbox::with_files(&[("a", "1")]);
+        sandbox.hook(hook, "sleep 60");
+        let location = format!("file://{}", sandbox.path().display()).parse().unwrap();
+        let pace = Pace { patience: Duration::from_secs(1), ..Pace::default() };
+        let settings = GitSettings { pace, ..sandbox.settings("copy") };
+        let repository = Repository::open_with(&location, &settings).unwrap();
+        repository.refresh(&[branch("main")]).unwrap();
+        let base = repository.head(&branch("main")).unwrap();
+        let new = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+        let pushed = repository.push(&branch("main"), &new, base.as_ref());
+        assert_eq!(pushed.is_ok_and(|pushed| pushed == PushOutcome::Pushed), is_there, "{hook}");
+        assert_eq!(sandbox.head("main"), if is_there { Some(new) } else { base }, "{hook}");
+    }
+}
+
+#[test]
+fn a_reference_that_cannot_be_read_is_not_taken_for_one_that_is_gone() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let (repository, proposed) = (sandbox.open(), branch("stepgate/0123456789ab"));
+    let base = repository.head(&branch("main")).unwrap().unwrap();
+    assert_eq!(repository.propose(&proposed, &base, None).unwrap(), PushOutcome::Pushed);
+    let file = sandbox.path().join("refs/heads").join(proposed.as_str());
+    std::fs::write(&file, "no commit").unwrap();
+    let error = repository.withdraw(&proposed, &base).unwrap_err();
+    assert!(error.to_string().contains("remove `stepgate/0123456789ab`"), "{error}");
+    assert!(file.exists());
 }
 
 #[test]
