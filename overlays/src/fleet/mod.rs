@@ -17,6 +17,7 @@ mod objects;
 mod rendered;
 mod scan;
 mod template;
+mod wave_order;
 
 pub use namespaces::lives_in_a_namespace;
 pub(crate) use objects::{Reference, is_worker_group, references};
@@ -249,6 +250,7 @@ fn check_clusters(fleet: &mut Fleet) {
         }
     }
     problems.extend(managed::several(fleet));
+    problems.extend(wave_order::check(fleet));
     let names: Vec<&str> = fleet.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
     for name in fleet.policy.clusters.keys() {
         if !seen.contains(name.as_str())

@@ -83,6 +83,8 @@ pub enum ProblemCode {
     MissingReference,
     /// Several clusters manage themselves, and one process is connected to one of them.
     SeveralManagementClusters,
+    /// Waves put a cluster before the one that manages it.
+    WaveOrder,
     /// An object names no namespace and needs one.
     MissingNamespace,
     /// Flux applies clusters from the source branch and would delete them once it applies the deploy branch.
@@ -142,6 +144,7 @@ impl fmt::Display for ProblemCode {
             Self::OverlayConflict => "overlay-conflict",
             Self::MissingReference => "missing-reference",
             Self::SeveralManagementClusters => "several-management-clusters",
+            Self::WaveOrder => "wave-order",
             Self::MissingNamespace => "missing-namespace",
             Self::FluxPrunes => "flux-prunes",
             Self::NotRendered => "not-rendered",
