@@ -72,6 +72,13 @@ impl FleetProgress {
         }
     }
 
+    /// What was decided of a cluster is not known any more: it is about to be decided anew.
+    pub fn forget_decision(&mut self, cluster: &ClusterName) {
+        if self.decided.remove(cluster).is_some() {
+            self.changed(cluster);
+        }
+    }
+
     /// A cluster could not be decided about: others do not wait until it can.
     pub fn give_up(&mut self, cluster: &ClusterName, source: &CommitId) {
         if self.decided.get(cluster).is_none_or(|(at, _)| at != source) {

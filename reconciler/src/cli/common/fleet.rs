@@ -97,6 +97,12 @@ impl Opened {
         self.planner.view(&self.reading, name)
     }
 
+    /// The views of several clusters, in their order.
+    pub fn views(&self, names: &[String]) -> Vec<Result<ClusterView, PlanError>> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.planner.views(&self.reading, &names)
+    }
+
     /// The cluster of a view, as the controller would reach it: who writes there proves first that it is this one.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use domain::{Problem, ProblemCode, Severity};
 use overlays::Files;
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use rollout::RiskKind;
 
 use crate::cli::common::fleet::Opened;
@@ -12,8 +13,8 @@ pub(super) fn problems(opened: &Opened) -> Vec<Problem> {
     let files = opened.source();
     let of_all = !files.below("overlays").is_empty();
     let names = opened.fleet().clusters.iter().map(|cluster| cluster.name.as_str());
-    let concerned = names.filter(|name| of_all || !files.below(&own(name)).is_empty());
-    concerned.flat_map(|name| of_cluster(opened, name)).collect()
+    let concerned: Vec<&str> = names.filter(|name| of_all || !files.below(&own(name)).is_empty()).collect();
+    concerned.into_par_iter().flat_map_iter(|name| of_cluster(opened, name)).collect()
 }
 
 fn own(cluster: &str) -> String {

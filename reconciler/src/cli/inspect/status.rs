@@ -21,7 +21,7 @@ use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::observe::explain::Explainer;
 use crate::reconcile::people::facts::overridden;
-use crate::reconcile::planner::{PlanError, Planner};
+use crate::reconcile::planner::{ClusterView, PlanError, Planner, VIEWS};
 use crate::report::{ClusterStatus, MachineStatus, StageStatus, WaveReport};
 use crate::watch::{Watch, WatchSettings};
 
@@ -179,12 +179,21 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 
 /// Where these clusters stand, and the waves where they are all of them.
 async fn read(opened: &Opened, access: &dyn Clusters, names: Vec<String>, whole: bool) -> StatusReport {
-    let explainer = Explainer::new(&opened.planner, &opened.reading, access, &SystemClock);
-    let explainer = &explainer;
-    let clusters = stream::iter(names).map(|name| async move {
-        status(opened, explainer, &name).await.unwrap_or_else(|error| ClusterStatus::failed(name, error.to_string()))
-    });
-    let clusters = clusters.buffered(AT_ONCE).collect().await;
+    let explainer = &Explainer::new(&opened.planner, &opened.reading, access, &SystemClock);
+    if whole {
+        Box::pin(explainer.look_at_fleet()).await;
+    }
+    let mut clusters = Vec::new();
+    for names in names.chunks(VIEWS) {
+        let told = stream::iter(names.iter().zip(opened.views(names))).map(|(name, view)| async move {
+            let told = match view {
+                Ok(view) => Box::pin(status(opened, explainer, &view)).await,
+                Err(error) => Err(error),
+            };
+            told.unwrap_or_else(|error| ClusterStatus::failed(name.clone(), error.to_string()))
+        });
+        clusters.extend(told.buffered(AT_ONCE).collect::<Vec<_>>().await);
+    }
     let waves = if whole { Box::pin(explainer.waves()).await } else { Vec::new() };
     let now = Timestamp::now();
     StatusReport { clusters, waves: waves.iter().map(|wave| WaveReport::of(wave, now)).collect() }
@@ -220,12 +229,11 @@ async fn follow(arguments: &Arguments, planner: Planner, access: &dyn Clusters) 
     }
 }
 
-async fn status(opened: &Opened, explainer: &Explainer<'_>, name: &str) -> Result<ClusterStatus, PlanError> {
-    let view = opened.view(name)?;
-    let explanation = explainer.explain(&view).await?;
-    let aside = overridden(&opened.planner, &opened.reading, &view)?;
-    let outlook = opened.planner.outlook(&opened.reading, &view, Timestamp::now())?;
+async fn status(opened: &Opened, explainer: &Explainer<'_>, view: &ClusterView) -> Result<ClusterStatus, PlanError> {
+    let explanation = explainer.explain(view).await?;
+    let aside = overridden(&opened.planner, &opened.reading, view)?;
+    let outlook = opened.planner.outlook(&opened.reading, view, Timestamp::now())?;
     let rollback = outlook.told(&view.name);
-    let status = ClusterStatus { rollback, ..ClusterStatus::of(&view, &explanation, aside.as_ref()) };
-    Ok(status.with_stages(&view, &explanation))
+    let status = ClusterStatus { rollback, ..ClusterStatus::of(view, &explanation, aside.as_ref()) };
+    Ok(status.with_stages(view, &explanation))
 }

@@ -1,11 +1,10 @@
 //! The views of a fleet's clusters, made anew only where something they follow from has changed.
 
-use std::collections::VecDeque;
-use std::num::NonZero;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use domain::ClusterName;
 use overlays::{ClusterSpec, Management};
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError};
 use crate::reconcile::{Controller, Eksa, KnownView, StateKey, ViewKey};
@@ -46,23 +45,14 @@ impl Controller {
             let name = cluster.name.parse::<ClusterName>();
             state.is_none() || name.is_ok_and(|name| !self.knows(&name, state.as_ref()))
         };
-        let work: VecDeque<&ClusterSpec> = clusters.iter().filter(stale).copied().collect();
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(work.len());
-        if threads < 2 {
+        let work: Vec<&ClusterSpec> = clusters.iter().filter(stale).copied().collect();
+        // What is alone is made when it is asked for.
+        if work.len() < 2 {
             return;
         }
-        let work = Mutex::new(work);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    loop {
-                        let next = work.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                        let Some(cluster) = next else { return };
-                        if let Err(error) = self.view_with_room(reading, cluster, Room::ForItsTurn) {
-                            tracing::debug!(cluster.name = %cluster.name, %error, "no view yet");
-                        }
-                    }
-                });
+        work.into_par_iter().for_each(|cluster| {
+            if let Err(error) = self.view_with_room(reading, cluster, Room::ForItsTurn) {
+                tracing::debug!(cluster.name = %cluster.name, %error, "no view yet");
             }
         });
     }

@@ -22,17 +22,13 @@ use crate::reconcile::Controller;
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::main_loop::report::{ClusterOutcome, ClusterPass, CommittedStage, ReconcileReport};
 use crate::reconcile::main_loop::single_pass::Work;
-use crate::reconcile::planner::FleetReading;
+use crate::reconcile::planner::{FleetReading, VIEWS};
 use crate::reconcile::proposal::ProposalCache;
 use cluster::kubernetes::{ChangeScope, Changes};
 use git::GitError;
 
 /// How long a pass waits for one cluster. Most are read in a tenth of that; one that stands still answers after many times as long that it does.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(1);
-
-/// Clusters whose views are made together, before the first of them is worked on: enough to keep every processor at work, and so few that those that are
-/// asked meanwhile do not seem late.
-const VIEWS: usize = 64;
 
 /// The passes of one process. Dropping them leaves off whatever is under way.
 pub struct ReconcileLoop<'a> {

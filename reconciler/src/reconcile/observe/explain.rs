@@ -5,7 +5,7 @@
 //! windows and other clusters behind a gate are seen by whoever asks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use policy::Apply;
@@ -21,11 +21,11 @@ use crate::reconcile::main_loop::clock::Clock;
 use crate::reconcile::observe::eks;
 use crate::reconcile::observe::final_health::{Verdict, judge, supervised};
 use crate::reconcile::observe::observe_request::request;
-use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
+use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner, VIEWS};
 use crate::reconcile::proposal::{self, Asking, Mergers, ProposalCache};
 use cluster::{Cluster, Freshness, ObserveRequest};
-use domain::{ClusterName, CommitId};
-use planning::progress::{self, ClusterProgress, FleetProgress, Others, WaveProgress};
+use domain::ClusterName;
+use planning::progress::{self, FleetProgress, Others, WaveProgress};
 
 /// How long the second reading is waited for: as long as one of machines has to come after the first.
 const BETWEEN_READINGS: SignedDuration = SignedDuration::from_secs(1);
@@ -109,25 +109,18 @@ pub struct Explainer<'a> {
     clusters: &'a dyn Clusters,
     clock: &'a dyn Clock,
     /// Where clusters stand that others wait for.
-    standings: Mutex<BTreeMap<String, Stands>>,
+    looked: Mutex<Looked>,
     /// Whether a cluster is looked at as if all others were done.
     is_alone: bool,
 }
 
-/// Where a cluster stands that others wait for.
-#[derive(Clone, Debug)]
-struct Stands {
-    progress: Option<ClusterProgress>,
-    decision: Decision,
-}
-
-impl Stands {
-    fn tell(self, standings: &mut FleetProgress, cluster: &ClusterName, source: &CommitId) {
-        standings.decide(cluster, source, self.decision);
-        if let Some(progress) = self.progress {
-            standings.note(cluster, progress);
-        }
-    }
+/// Where clusters stand that others wait for.
+#[derive(Debug, Default)]
+struct Looked {
+    standings: FleetProgress,
+    decisions: BTreeMap<ClusterName, Decision>,
+    /// Whether all clusters of the fleet are among them.
+    is_whole: bool,
 }
 
 impl<'a> Explainer<'a> {
@@ -138,7 +131,7 @@ impl<'a> Explainer<'a> {
         clusters: &'a dyn Clusters,
         clock: &'a dyn Clock,
     ) -> Self {
-        Self { planner, reading, clusters, clock, standings: Mutex::default(), is_alone: false }
+        Self { planner, reading, clusters, clock, looked: Mutex::default(), is_alone: false }
     }
 
     /// The same, as if all other clusters were done.
@@ -163,12 +156,7 @@ impl<'a> Explainer<'a> {
         let askings = proposal::askings(planner, &board, reading, &considered).await?;
         let view = considered.view.as_ref();
         let now = self.clock.now();
-        let others = if self.is_alone {
-            Others::default()
-        } else {
-            let mut standings = Box::pin(self.standings(view)).await;
-            progress::others(&reading.fleet, &view.cluster, &mut standings, reading.source_commit(), now)
-        };
+        let others = if self.is_alone { Others::default() } else { Box::pin(self.others(view, now)).await };
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = assemble(reading, view, Known::default(), others, approvals, now);
         world.people = proposal::people(planner, &board, reading, view).await?;
@@ -206,45 +194,65 @@ impl<'a> Explainer<'a> {
         world.history = rollout::record(world, self.clock.now());
     }
 
-    /// Where the clusters stand that have to come first, or go together with this one: as git tells, and as those that are under way show themselves.
-    async fn standings(&self, view: &ClusterView) -> FleetProgress {
-        let mut standings = FleetProgress::default();
+    /// What those say to a cluster that have to come first, or go together with it: as git tells, and as those that are under way show themselves.
+    async fn others(&self, view: &ClusterView, now: Timestamp) -> Others {
+        let (fleet, source) = (&self.reading.fleet, self.reading.source_commit());
+        if !self.looked().is_whole {
+            self.look_at(progress::concerning(fleet, &view.cluster)).await;
+        }
+        let mut looked = self.looked();
+        let Looked { standings, decisions, .. } = &mut *looked;
         standings.hear(&self.reading.wave_words);
         standings.note(&view.name, view.progress());
-        for name in progress::concerning(&self.reading.fleet, &view.cluster) {
-            let Ok(cluster) = name.parse::<ClusterName>() else { continue };
-            self.standing(name).await.tell(&mut standings, &cluster, self.reading.source_commit());
+        standings.forget_decision(&view.name);
+        let others = progress::others(fleet, &view.cluster, standings, source, now);
+        if let Some(decision) = decisions.get(&view.name) {
+            standings.decide(&view.name, source, decision.clone());
         }
-        standings
+        others
     }
 
     /// Where each wave of the fleet stands.
     pub async fn waves(&self) -> Vec<WaveProgress> {
         let (fleet, source) = (&self.reading.fleet, self.reading.source_commit());
-        let mut standings = FleetProgress::default();
-        standings.hear(&self.reading.wave_words);
-        for cluster in fleet.clusters.iter().filter(|_| !fleet.policy.waves.is_empty()) {
-            let Ok(name) = cluster.name.parse::<ClusterName>() else { continue };
-            self.standing(&cluster.name).await.tell(&mut standings, &name, source);
-        }
-        progress::waves(fleet, &standings, source, self.clock.now())
+        self.look_at_fleet().await;
+        let mut looked = self.looked();
+        looked.standings.hear(&self.reading.wave_words);
+        progress::waves(fleet, &looked.standings, source, self.clock.now())
     }
 
-    /// Where one of them stands; without progress where its files cannot be read. Each is looked at once.
-    async fn standing(&self, name: &str) -> Stands {
-        let known = self.standings.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        if let Some(known) = known {
-            return known;
+    /// Looks at every cluster of a fleet that has waves. Whoever explains all of them begins with this.
+    pub async fn look_at_fleet(&self) {
+        let fleet = &self.reading.fleet;
+        if !fleet.policy.waves.is_empty() && !self.looked().is_whole {
+            self.look_at(fleet.clusters.iter().map(|cluster| cluster.name.as_str()).collect()).await;
+            self.looked().is_whole = true;
         }
-        let stands = match self.planner.view(self.reading, name) {
-            Err(_) => Stands { progress: None, decision: Decision::GoesOn },
-            Ok(other) => {
-                let progress = Some(other.progress());
-                Stands { progress, decision: self.decision(&other).await }
+    }
+
+    /// Looks at those of these clusters that were not looked at before. There is no progress where the files of one cannot be read.
+    async fn look_at(&self, names: Vec<&str>) {
+        let names = names.into_iter().filter_map(|name| name.parse().ok());
+        let unknown: Vec<ClusterName> = names.filter(|name| !self.looked().decisions.contains_key(name)).collect();
+        for names in unknown.chunks(VIEWS) {
+            let asked: Vec<&str> = names.iter().map(ClusterName::as_str).collect();
+            for (name, view) in names.iter().zip(self.planner.views(self.reading, &asked)) {
+                let decision = match &view {
+                    Err(_) => Decision::GoesOn,
+                    Ok(view) => self.decision(view).await,
+                };
+                let mut looked = self.looked();
+                looked.standings.decide(name, self.reading.source_commit(), decision.clone());
+                if let Ok(view) = view {
+                    looked.standings.note(name, view.progress());
+                }
+                looked.decisions.insert(name.clone(), decision);
             }
-        };
-        self.standings.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), stands.clone());
-        stands
+        }
+    }
+
+    fn looked(&self) -> MutexGuard<'_, Looked> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether one that is under way is held, whatever its wave says. The others are not read for it.

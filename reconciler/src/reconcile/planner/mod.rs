@@ -11,6 +11,7 @@ mod missing;
 mod overlay_conflicts;
 mod reading;
 mod rollback;
+mod views;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,6 +26,7 @@ pub use between::{Between, BetweenError};
 use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 pub use rollback::{Outlook, RollbackError};
+pub use views::VIEWS;
 
 use crate::reconcile::cache::deploy;
 use crate::reconcile::cache::deploy::Histories;

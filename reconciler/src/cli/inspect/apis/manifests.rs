@@ -1,11 +1,11 @@
 //! Manifests in files and folders.
 
 use std::io::Read as _;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use host::disk;
 use planning::used_apis::used_apis;
+use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
 use rollout::check::{ApiTargets, standing};
 use yaml::Limits;
 
@@ -84,35 +84,27 @@ impl<'a> Found<'a> {
         Self { targets, objects: 0, uses: Vec::new(), unread: Vec::new() }
     }
 
-    /// Looks at manifests on as many threads as there are processors: to parse them is all that takes long.
+    /// Looks at manifests on all processors: to parse them is all that takes long.
     fn look_at(&mut self, manifests: &[PathBuf]) {
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let share = manifests.len().div_ceil(threads).max(WORTH_A_THREAD);
         let targets = self.targets;
-        std::thread::scope(|scope| {
-            let look = |share: &[PathBuf]| {
-                let mut found = Found::new(targets);
-                share.iter().for_each(|path| found.manifest(path));
-                found
-            };
-            let mut shares = manifests.chunks(share);
-            let first = shares.next().unwrap_or_default();
-            let others: Vec<_> = shares.map(|share| (share, scope.spawn(move || look(share)))).collect();
-            first.iter().for_each(|path| self.manifest(path));
-            for (share, other) in others {
-                match other.join() {
-                    Ok(found) => {
-                        self.objects += found.objects;
-                        self.uses.extend(found.uses);
-                        self.unread.extend(found.unread);
-                    }
-                    Err(_) => share.iter().for_each(|path| {
-                        let name = path.to_string_lossy().into_owned();
-                        self.unread(name, None, "the thread that looked at it broke off".to_owned());
-                    }),
-                }
-            }
-        });
+        let look = |mut found: Found<'a>, path: &PathBuf| {
+            found.manifest(path);
+            found
+        };
+        let both = |mut first: Found<'a>, second: Found<'a>| {
+            first.add(second);
+            first
+        };
+        let empty = || Found::new(targets);
+        let found = manifests.par_iter().with_min_len(WORTH_A_THREAD).fold(empty, look).reduce(empty, both);
+        self.add(found);
+    }
+
+    /// Adds what was found behind this.
+    fn add(&mut self, found: Self) {
+        self.objects += found.objects;
+        self.uses.extend(found.uses);
+        self.unread.extend(found.unread);
     }
 
     fn manifest(&mut self, path: &Path) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use super::object_text;
 use super::range::{Range, RangeArguments};
@@ -12,7 +13,7 @@ use crate::cli::common::exit::Exit;
 use crate::cli::common::fleet::Opened;
 use crate::cli::common::output;
 use crate::cli::common::output::{Format, Report, Table};
-use crate::reconcile::planner::FleetReading;
+use crate::reconcile::planner::{FleetReading, VIEWS};
 use crate::report::{DiffReport, changed_files, changed_objects};
 use planning::stage_tree::StageTree;
 
@@ -58,8 +59,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let mut files = Vec::new();
     let mut text = String::new();
     let mut broken: Option<CommandError> = None;
-    for name in names {
-        let parts = match parts(&opened, from.as_ref(), &name) {
+    let rendered = names.chunks(VIEWS).flat_map(|names| {
+        let parts: Vec<_> = names.par_iter().map(|name| parts(&opened, from.as_ref(), name)).collect();
+        names.iter().zip(parts)
+    });
+    for (name, parts) in rendered {
+        let parts = match parts {
             Ok(parts) => parts,
             // One cluster's bad input does not hide what the others differ in.
             Err(error) => {
@@ -72,10 +77,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         };
         let wanted = |part: &&StageTree| arguments.stage.as_ref().is_none_or(|stage| *stage == part.stage.to_string());
         for part in parts.iter().filter(wanted) {
-            files.extend(changed_files(&name, part, arguments.name_only || by_object));
+            files.extend(changed_files(name, part, arguments.name_only || by_object));
             if by_object {
                 let changes = changed_objects(part);
-                text.push_str(&object_text::stage(&name, &part.stage.to_string(), &changes, arguments.verbose));
+                text.push_str(&object_text::stage(name, &part.stage.to_string(), &changes, arguments.verbose));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use domain::Scope;
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use rollout::{Expectation, Plan};
 use serde::Serialize;
 
@@ -70,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     };
     let of_fleet = opened.reading.fleet.problems.iter().filter(|problem| problem.scope == Scope::Fleet);
     let report = PlanReport {
-        clusters: names.iter().map(plan).collect(),
+        clusters: names.par_iter().map(plan).collect(),
         verbose: arguments.verbose,
         of_fleet: of_fleet.map(ToString::to_string).collect(),
     };
