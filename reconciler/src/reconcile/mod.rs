@@ -246,7 +246,13 @@ impl Controller {
                 final_health.look_again(now);
                 is_done = true;
             }
-            if extent > ChangeScope::Failure {
+            // Flux tells of every cluster after each commit. Whoever waits for its turn is read when that has come.
+            let rests_on = match extent {
+                ChangeScope::Failure => true,
+                ChangeScope::Flux => memory.resting.as_ref().is_some_and(|resting| resting.waits_for_turn()),
+                ChangeScope::Gate | ChangeScope::More => false,
+            };
+            if !rests_on {
                 memory.resting = None;
             }
             match extent {

@@ -1,5 +1,8 @@
 //! Waves with budgets on real branches: who begins, who waits, who goes on, whatever process looks at them.
 
+use std::sync::{Arc, Mutex};
+
+use cluster::kubernetes::{ChangeScope, Changes};
 use forge::ForgeAccess;
 use git::Repository;
 use jiff::{SignedDuration, Timestamp};
@@ -8,6 +11,7 @@ use simulator::Fault;
 use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use crate::fleet::{Fleet, assert_stage_once, is_done, outcome, told};
+use crate::hooked::{Hook, Hooked};
 
 const TEAMS: [&str; 4] = ["team-a", "team-b", "team-c", "team-d"];
 
@@ -41,7 +45,7 @@ fn is_held(pass: &ReconcileReport, cluster: &str) -> bool {
 }
 
 /// Passes of a controller for so long, whatever becomes of them.
-fn run_for(fleet: &Fleet, controller: &Controller, time: SignedDuration) -> std::sync::Arc<ReconcileReport> {
+fn run_for(fleet: &Fleet, controller: &Controller, time: SignedDuration) -> Arc<ReconcileReport> {
     let end = fleet.clock_now() + time;
     fleet.run_until(controller, |_| fleet.clock_now() >= end)
 }
@@ -193,4 +197,37 @@ fn a_pause_of_a_wave_ends_by_itself() {
     fleet.run_until(&controller, |_| has_begun(&fleet, "team-a"));
     assert!(fleet.clock_now() >= ends);
     fleet.run_to_the_end(&controller);
+}
+
+#[test]
+fn who_waits_for_a_turn_is_not_read_while_others_commit() {
+    let fleet = fleet("concurrency: 1");
+    let (changes, read) = (Arc::<Changes>::default(), Arc::<Mutex<Vec<String>>>::default());
+    let reads = Arc::clone(&read);
+    let hook: Hook = Arc::new(move |cluster, _| {
+        reads.lock().unwrap().push(cluster.to_owned());
+        true
+    });
+    let clusters = Hooked::new(&fleet.simulated, hook).telling(&changes);
+    let controller = fleet.controller_of(Arc::new(clusters));
+    let waits_for = |pass: &ReconcileReport, first: &str| {
+        let message = outcome(pass, "team-d").message();
+        message.contains(&format!("cluster {first} comes first: one at a time goes in wave teams, now {first}"))
+    };
+    fleet.run_until(&controller, |pass| waits_for(pass, "team-a"));
+    read.lock().unwrap().clear();
+    // Flux tells of every cluster after each commit, whosever it is.
+    let pass = fleet.run_until(&controller, |pass| {
+        changes.note("team-d", ChangeScope::Flux);
+        waits_for(pass, "team-b") && fleet.stages("team-b").len() > 1
+    });
+    assert!(fleet.stages("team-a").len() > 2, "{}", told(&pass));
+    let read = read.lock().unwrap().clone();
+    assert!(read.iter().any(|cluster| cluster == "team-a") && read.iter().any(|cluster| cluster == "team-b"));
+    assert!(!read.iter().any(|cluster| cluster == "team-d"), "{read:?}");
+    // What it is told itself is looked at.
+    fleet.pass(&controller);
+    changes.note("team-d", ChangeScope::More);
+    fleet.run_to_the_end(&controller);
+    assert_stage_once(&fleet, &TEAMS);
 }

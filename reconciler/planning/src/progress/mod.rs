@@ -148,7 +148,7 @@ impl FleetProgress {
 }
 
 /// What other clusters say to the next stage of one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Others {
     /// Its manager, where that is not done.
     pub prerequisite: Option<Prerequisite>,

@@ -14,6 +14,9 @@ use super::decision::{MEND, WaveState, ranked};
 use super::standing::{Standing, Turn, WaveMember};
 use super::{Binds, WaveHold};
 
+/// More than so many that are under way are counted, not named.
+const NAMED: usize = 5;
+
 /// Where a member stands in the list of the fleet.
 type Number = usize;
 
@@ -367,8 +370,12 @@ impl WaveTurns {
         let names: Vec<&str> = busy.iter().map(|member| member.cluster.as_str()).collect();
         let first = names.first().copied().unwrap_or_default();
         let at_once = if places == 1 { "one at a time goes".to_owned() } else { format!("{places} go at once") };
-        let message =
-            format!("cluster {first} comes first: {at_once} in wave {}, now {}", self.wave.name, names.join(", "));
+        let now = if names.len() > NAMED {
+            format!("{} are under way", names.len())
+        } else {
+            format!("now {}", names.join(", "))
+        };
+        let message = format!("cluster {first} comes first: {at_once} in wave {}, {now}", self.wave.name);
         Reason::new(message).help(format!("stepgate why {first}"))
     }
 }

@@ -3,19 +3,24 @@
 //!
 //! Architecture Invariant: resting is forgotten whenever something happens that a decision follows from: a head, a word of the cluster, where another
 //! cluster stands, the time that was waited for. Where people are asked anything, nobody rests, since they may answer at any time.
+//!
+//! A cluster that has not begun rests on while others of its wave commit: all that it follows from of theirs is what they say to it.
 
 use std::sync::{Arc, PoisonError};
 
 use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
+use planning::progress::Others;
+use rollout::{LedgerState, WaveHold};
 
-use crate::reconcile::Controller;
+use crate::reconcile::announce::standing;
 use crate::reconcile::main_loop::report::ClusterOutcome;
 use crate::reconcile::main_loop::single_pass::{Work, asks_people};
 use crate::reconcile::observe::final_health::FinalHealth;
 use crate::reconcile::planner::FleetReading;
 use crate::reconcile::proposal::may_be_retried;
+use crate::reconcile::{Controller, StateKey};
 
 /// A decision to wait, and what it follows from.
 #[derive(Debug)]
@@ -26,7 +31,51 @@ pub(in crate::reconcile) struct CachedDecision {
     standings: u64,
     /// When time alone leads to another decision, if ever.
     until: Option<Timestamp>,
+    /// What it follows from beside the source; none where it follows from the head of the deploy branch as well.
+    ahead: Option<Ahead>,
     work: Work,
+}
+
+/// A cluster whose rollout has not begun.
+#[derive(Debug)]
+struct Ahead {
+    state: StateKey,
+    others: Others,
+}
+
+impl CachedDecision {
+    /// Whether it waits for its turn, and what Flux says of it may be read when that has come.
+    pub(in crate::reconcile) fn waits_for_turn(&self) -> bool {
+        self.turn().is_some()
+    }
+
+    /// What keeps a cluster that waits for its turn.
+    fn turn(&self) -> Option<&WaveHold> {
+        let wave = self.ahead.as_ref()?.others.wave.as_ref()?;
+        match &self.work.pass.outcome {
+            ClusterOutcome::Waiting { reason, .. } => Some(wave).filter(|wave| wave.reason == *reason),
+            _ => None,
+        }
+    }
+
+    /// The same decision where others say this by now; none where it may be another one.
+    fn among(&self, reading: &FleetReading, others: &Others, now: Timestamp) -> Option<Work> {
+        let before = &self.ahead.as_ref()?.others;
+        if others == before {
+            return Some(self.work.clone());
+        }
+        // Its wave has no place for it as before: who has one is another.
+        let (turn, wave) = self.turn().zip(others.wave.as_ref())?;
+        let is_held_alike =
+            turn.binds == wave.binds && turn.until == wave.until && others.prerequisite == before.prerequisite;
+        let mut work = self.work.clone();
+        let view = Arc::clone(&work.position.as_ref().filter(|_| is_held_alike)?.view);
+        if let ClusterOutcome::Waiting { reason, .. } = &mut work.pass.outcome {
+            reason.clone_from(&wave.reason);
+        }
+        work.pass.standing = standing(reading, &view, &work.pass, now);
+        Some(work)
+    }
 }
 
 impl Controller {
@@ -44,14 +93,30 @@ impl Controller {
                 None => Some(Work::done(&cluster.name)),
             };
         }
-        let resting = resting?;
+        self.resting(reading, cluster, resting?.as_ref())
+    }
+
+    fn resting(&self, reading: &FleetReading, cluster: &ClusterSpec, resting: &CachedDecision) -> Option<Work> {
+        let now = self.clock.now();
         // What could not be read may be readable now, at the same commits.
-        let same = reading.deployed.unreadable.is_empty()
+        let may_rest = reading.deployed.unreadable.is_empty()
             && resting.source == *reading.source_commit()
-            && resting.deploy.as_ref() == reading.deploy_head()
-            && resting.standings == self.standings().changes()
-            && resting.until.is_none_or(|until| self.clock.now() < until);
-        same.then(|| resting.work.clone())
+            && resting.until.is_none_or(|until| now < until);
+        if !may_rest {
+            return None;
+        }
+        let head = reading.deploy_head();
+        if resting.deploy.as_ref() == head && resting.standings == self.standings().changes() {
+            return Some(resting.work.clone());
+        }
+        let ahead = resting.ahead.as_ref()?;
+        // A branch that was written anew is read anew. What cannot be read is told by whoever decides.
+        let follows = || Some(self.planner.follows(resting.deploy.as_ref()?, head?).unwrap_or_default());
+        if Self::state(reading, cluster).as_ref() != Some(&ahead.state) || !follows()? {
+            return None;
+        }
+        let (others, standings) = self.others(reading, cluster, now);
+        Some(resting.among(reading, &others, now)?.of_standings(standings))
     }
 
     /// What is known of the end of a cluster that is done.
@@ -82,11 +147,15 @@ impl Controller {
         let decided_at = known.key;
         let is_from_here =
             decided_at.source == *reading.source_commit() && decided_at.deploy.as_ref() == reading.deploy_head();
+        let has_begun = view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
+        let is_ahead = !has_begun && view.missing.is_none() && view.foreign.is_none();
+        let others = work.position.as_ref().filter(|_| is_ahead).map(|position| position.others.clone());
         (waits && is_alone && is_from_here).then(|| {
             Arc::new(CachedDecision {
                 source: decided_at.source,
                 deploy: decided_at.deploy,
                 standings,
+                ahead: others.map(|others| Ahead { state: decided_at.state, others }),
                 until: work.pass.next.into_iter().chain(known.until).min(),
                 work: work.clone(),
             })

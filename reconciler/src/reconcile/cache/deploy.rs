@@ -6,7 +6,7 @@
 //! holds.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
@@ -75,10 +75,7 @@ impl Histories {
         head: &CommitId,
         own: impl Iterator<Item = &'a HistoryEntry>,
     ) -> Result<(Lineage, BTreeMap<usize, &'a HistoryEntry>, usize), GitError> {
-        let mut chain = self.chain.lock().unwrap_or_else(PoisonError::into_inner);
-        if chain.head() != Some(head) {
-            repository.extend(&mut chain, head)?;
-        }
+        let chain = self.chain_to(repository, head)?;
         if let Some(start) = chain.place(first) {
             let place = |entry: &'a HistoryEntry| Some((chain.place(&entry.commit)?.checked_sub(start)?, entry));
             return Ok((chain.since(first).unwrap_or_default(), own.filter_map(place).collect(), 0));
@@ -90,6 +87,19 @@ impl Histories {
         let places = lineage.iter().enumerate().filter_map(place).collect();
         let unshared = lineage.len();
         Ok((lineage, places, unshared))
+    }
+
+    /// Whether the chain to this head holds the commit.
+    pub fn holds(&self, repository: &Repository, commit: &CommitId, head: &CommitId) -> Result<bool, GitError> {
+        Ok(self.chain_to(repository, head)?.place(commit).is_some())
+    }
+
+    fn chain_to(&self, repository: &Repository, head: &CommitId) -> Result<MutexGuard<'_, Chain>, GitError> {
+        let mut chain = self.chain.lock().unwrap_or_else(PoisonError::into_inner);
+        if chain.head() != Some(head) {
+            repository.extend(&mut chain, head)?;
+        }
+        Ok(chain)
     }
 
     /// The commits that changed the directory of `cluster`, newest first, back to where there are `enough`: in a large fleet nearly all commits are

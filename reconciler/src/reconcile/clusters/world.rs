@@ -1,6 +1,7 @@
 //! What `step` is asked about: a cluster's plan, its branch, its reading and its people, as one value.
 
 use jiff::Timestamp;
+use overlays::ClusterSpec;
 use policy::Paused;
 use rollout::{ApprovalRecord, GateHistory, Pause, People, Reading, World};
 
@@ -19,14 +20,7 @@ impl Controller {
         people: People,
         now: Timestamp,
     ) -> World {
-        let others = match self.only {
-            Some(_) => Others::default(),
-            None => {
-                let mut standings = self.standings();
-                standings.hear(&reading.wave_words);
-                progress::others(&reading.fleet, &view.cluster, &mut standings, reading.source_commit(), now)
-            }
-        };
+        let (others, _) = self.others(reading, &view.cluster, now);
         let memory = self.memory(&view.name);
         let mut mergers = memory.mergers.clone();
         let approvals = askings.iter().filter_map(Asking::record).collect();
@@ -40,6 +34,22 @@ impl Controller {
             memory.mergers = mergers;
         });
         world
+    }
+
+    /// What other clusters say to one now, and how often any has come to stand elsewhere by now.
+    pub(in crate::reconcile) fn others(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterSpec,
+        now: Timestamp,
+    ) -> (Others, u64) {
+        let mut standings = self.standings();
+        if self.only.is_some() {
+            return (Others::default(), standings.changes());
+        }
+        standings.hear(&reading.wave_words);
+        let others = progress::others(&reading.fleet, cluster, &mut standings, reading.source_commit(), now);
+        (others, standings.changes())
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use overlays::ClusterSpec;
+use planning::progress::Others;
 use rollout::{Decision, Effect, LedgerState, World};
 
 use crate::reconcile::Controller;
@@ -67,7 +68,8 @@ impl Controller {
             let mut again = false;
             (pass.next, pass.proposed) = (None, None);
             let held = effects.iter().any(|effect| matches!(effect, Effect::Hold { .. }));
-            let mut position = Position { view: Arc::clone(&view), askings, request: None, held };
+            let others = Others { prerequisite: world.prerequisites.first().cloned(), wave: world.wave.clone() };
+            let mut position = Position { view: Arc::clone(&view), askings, request: None, held, others };
             for effect in effects {
                 if let Effect::RequestApproval(request) = effect {
                     let is_for = |asking: &&Asking| asking.is_for(&request);

@@ -263,6 +263,11 @@ impl Work {
         Self { pass: ClusterPass { outcome: final_health.outcome(), tanzu, ..work.pass }, ..work }
     }
 
+    /// The same, where nothing that others have come to since changes it.
+    pub(in crate::reconcile) fn of_standings(self, standings: u64) -> Self {
+        Self { waits_since: self.waits_since.map(|_| standings), ..self }
+    }
+
     fn fail(&mut self, error: &anyhow::Error) {
         let (name, message) = (&self.pass.cluster, format!("{error:#}"));
         let help = error.chain().find_map(|cause| cause.downcast_ref::<GitError>().and_then(GitError::hint));

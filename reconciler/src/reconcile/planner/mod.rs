@@ -447,6 +447,14 @@ impl Planner {
         }))
     }
 
+    /// Whether a head of the deploy branch follows on a commit of it, as far as is known without looking further back than decisions do.
+    ///
+    /// # Errors
+    /// [`GitError`] when commits cannot be read.
+    pub(in crate::reconcile) fn follows(&self, commit: &CommitId, head: &CommitId) -> Result<bool, GitError> {
+        self.known.histories.holds(&self.repository, commit, head)
+    }
+
     /// The commits that changed a cluster's directory, newest first, at most `limit`: stages, those of squashed proposals included, and what
     /// other people did.
     ///

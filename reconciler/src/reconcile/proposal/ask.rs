@@ -26,6 +26,7 @@ use approvals::words::Subject;
 use domain::BranchName;
 use git::GitError;
 use planning::ClusterDirectory;
+use planning::progress::Others;
 
 /// Where a cluster stands with people, once a pass has decided about it.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct Position {
     pub request: Option<Box<ApprovalRequest>>,
     /// Whether its rollout is held: nothing of it is to be merged.
     pub held: bool,
+    /// What other clusters said to it.
+    pub others: Others,
 }
 
 /// What came of asking.
