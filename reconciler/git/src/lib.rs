@@ -35,7 +35,7 @@ mod work_tree;
 
 pub use error::GitError;
 pub use history::chain::Chain;
-pub use history::changes::{Changes, Older};
+pub use history::changes::{Changes, Older, Reach};
 pub use history::commit::{CommitDraft, CommitMessage, CommitOutcome};
 pub use history::deploy_history::{DeployLayout, HistoryEntry};
 pub use history::difference::{ChangedFile, Difference};

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use domain::{ClusterName, CommitId, RepoPath};
 use git2::Oid;
 
-use super::deploy_history::{DeployLayout, HistoryEntry, entry, folder_of_all};
+use super::deploy_history::{DeployLayout, HistoryEntry, below, entry, folder_of_all};
 use crate::error::GitError;
 use crate::refs::object_id::{commit_id, oid};
 use crate::repository::Repository;
@@ -46,6 +46,15 @@ enum End {
     Parted(Oid),
     /// Everything is known.
     Whole,
+}
+
+/// How far back the history of a cluster is looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// To the first commit of all.
+    Everything,
+    /// Not much further than to where its folder was made: who was added to a large fleet yesterday has none of its old commits.
+    Lifetime,
 }
 
 /// What comes next in the history of a cluster.
@@ -178,8 +187,15 @@ fn step(objects: &Objects<'_>, layout: &DeployLayout, id: Oid) -> Result<Step, G
     Ok(Step::Changed(names, parent))
 }
 
+/// Whether a commit holds the folder of a cluster.
+fn has_folder(objects: &Objects<'_>, layout: &DeployLayout, folder: &RepoPath, id: Oid) -> Result<bool, GitError> {
+    let all = folder_of_all(id, &*objects.commit(id)?, objects, layout)?;
+    Ok(below(all, folder.file_name(), objects, || format!("{folder} of commit {id}"))?.is_some())
+}
+
 impl Repository {
     /// What changed the folder of a cluster before `known` newer commits did, up to `head`. Commits are read as far back as that, and none twice.
+    /// What a folder of that name held before it was made is told or not, as it is met, where the reach is its lifetime.
     ///
     /// # Errors
     /// What the commits and trees suffer from.
@@ -190,17 +206,24 @@ impl Repository {
         layout: &DeployLayout,
         cluster: &ClusterName,
         known: usize,
+        reach: Reach,
     ) -> Result<Older, GitError> {
         let folder: RepoPath = layout.cluster(cluster)?;
         let head = oid(head)?;
+        // Before the oldest change that is known, and as long as there was none, the folder is as it was then.
+        let is_made_later = |objects: &Objects<'_>, id: Oid| {
+            let is_over = known > 0 && reach == Reach::Lifetime;
+            Ok::<_, GitError>(is_over && !has_folder(objects, layout, &folder, id)?)
+        };
         loop {
             let older = self.with_objects(|objects| {
                 changes.advance(objects, layout, head)?;
                 let found = changes.find(objects, folder.file_name().as_bytes(), known)?;
                 Ok(match (found, changes.end) {
                     (Some(id), _) => Some(Older::Entry(Box::new(entry(id, &*objects.commit(id)?, cluster)?))),
-                    (None, End::Parted(id)) => Some(Older::From(commit_id(id)?)),
                     (None, End::Whole) => Some(Older::Nothing),
+                    (None, End::Open(id) | End::Parted(id)) if is_made_later(objects, id)? => Some(Older::Nothing),
+                    (None, End::Parted(id)) => Some(Older::From(commit_id(id)?)),
                     (None, End::Open(_)) => None,
                 })
             })?;

@@ -295,7 +295,8 @@ pub(super) fn folder_of_all(
     Ok(all)
 }
 
-fn below(
+/// The folder of this name in another one.
+pub(super) fn below(
     tree: Option<Oid>,
     name: &str,
     objects: &Objects<'_>,

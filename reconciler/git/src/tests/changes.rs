@@ -1,7 +1,7 @@
 //! Which commits changed which clusters, told for all clusters at once.
 
 use super::*;
-use crate::{Chain, Changes, DeployLayout, HistoryEntry, Older};
+use crate::{Chain, Changes, DeployLayout, HistoryEntry, Older, Reach};
 
 fn layout() -> DeployLayout {
     DeployLayout { branch: branch("deploy"), prefix: None }
@@ -27,7 +27,7 @@ fn stage(repository: &Repository, changed: &[&str], named: &[&str], text: &str) 
 fn told(repository: &Repository, changes: &mut Changes, head: &CommitId, cluster: &str) -> Vec<HistoryEntry> {
     let (cluster, mut entries) = (cluster.parse().unwrap(), Vec::new());
     loop {
-        match repository.older(changes, head, &layout(), &cluster, entries.len()).unwrap() {
+        match repository.older(changes, head, &layout(), &cluster, entries.len(), Reach::Everything).unwrap() {
             Older::Entry(entry) => entries.push(*entry),
             Older::From(commit) => {
                 entries.extend(repository.history(&commit, &layout(), &cluster, 1000).unwrap());
@@ -98,7 +98,9 @@ fn no_commit_is_read_that_is_older_than_what_is_asked_for() {
     sandbox.git_in(shallow.parent().unwrap(), &["clone", "-q", "--bare", "--depth=3", "-b", "deploy", &source, &place]);
     let cut = Repository::open(&RepositoryLocation::Local(shallow)).unwrap();
     let mut changes = Changes::new(1 << 20);
-    let mut older = |cluster: &str, known| cut.older(&mut changes, &head, &layout(), &cluster.parse().unwrap(), known);
+    let mut older = |cluster: &str, known| {
+        cut.older(&mut changes, &head, &layout(), &cluster.parse().unwrap(), known, Reach::Everything)
+    };
     let commits = [0, 1].map(|known| match older("a", known).unwrap() {
         Older::Entry(entry) => entry.commit,
         other => panic!("{other:?}"),
@@ -109,4 +111,28 @@ fn no_commit_is_read_that_is_older_than_what_is_asked_for() {
     assert_eq!(chain.since(&first).unwrap(), repository.lineage(&first, &head).unwrap().into());
     let error = older("b", 0).unwrap_err();
     assert!(error.hint().is_some_and(|hint| hint.contains("--unshallow")), "{error} {:?}", error.hint());
+}
+
+#[test]
+fn who_was_added_lately_has_none_of_the_old_commits() {
+    let sandbox = Sandbox::empty();
+    let repository = sandbox.open();
+    stage(&repository, &["a"], &["a"], "1");
+    let main = sandbox.import("side", Some("deploy"), &[("clusters/b/x", "1")], "Beside");
+    let parent = repository.head(&branch("deploy")).unwrap();
+    let mut merge = draft(parent.as_ref(), &[("clusters/b/x", Some("1"))]);
+    merge.merges = Some(main);
+    let merge = commit(&repository, &merge);
+    assert_eq!(repository.push(&branch("deploy"), &merge, parent.as_ref()).unwrap(), PushOutcome::Pushed);
+    stage(&repository, &["c"], &["c"], "1");
+    let head = stage(&repository, &["a", "b", "c"], &["a", "b", "c"], "2");
+    let mut changes = Changes::new(1 << 20);
+    let mut older = |cluster: &str, known, reach| {
+        repository.older(&mut changes, &head, &layout(), &cluster.parse().unwrap(), known, reach).unwrap()
+    };
+    // Histories part at the merge: behind it each is walked by itself.
+    for (cluster, known, ends) in [("a", 1, false), ("b", 1, false), ("c", 2, true), ("absent", 0, false)] {
+        assert_eq!(older(cluster, known, Reach::Lifetime) == Older::Nothing, ends, "{cluster}");
+        assert_eq!(older(cluster, known, Reach::Everything), Older::From(merge.clone()), "{cluster}");
+    }
 }

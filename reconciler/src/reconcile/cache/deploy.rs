@@ -14,12 +14,12 @@ use overlays::Remembered;
 use rollout::{DeployHead, ForeignChange, KnownCommit, Landing, Ledger, Lineage, StageTrailer};
 
 use crate::reconcile::clusters::directory::ledger_path;
-use git::{Chain, Changes, DeployLayout, GitError, HistoryEntry, Older, Repository, StageTrailers};
+use git::{Chain, Changes, DeployLayout, GitError, HistoryEntry, Older, Reach, Repository, StageTrailers};
 use host::memory::Part;
 use planning::{ClusterDirectory, DeployedLedger};
 
 /// How far back a cluster's directory is followed before its rollout counts as lost.
-const LONGEST_ROLLOUT: usize = 500;
+pub const LONGEST_ROLLOUT: usize = 500;
 
 /// What the deploy branch's history says about one cluster.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +49,8 @@ struct ReadHistory {
     layout: DeployLayout,
     /// The newest commits that changed it, as far back as was asked.
     entries: Arc<[HistoryEntry]>,
-    /// Whether no older ones are looked for.
-    is_whole: bool,
+    /// How far back there are no older ones; none where they were not looked for.
+    ends: Option<Reach>,
     /// From which commit on this cluster's history was walked by itself, and what that found.
     walked: Option<(CommitId, Arc<[HistoryEntry]>)>,
 }
@@ -89,6 +89,27 @@ impl Histories {
         Ok((lineage, places, unshared))
     }
 
+    /// The newest commits that changed the directory of `cluster`, newest first: so many, or all as far as the reach.
+    ///
+    /// # Errors
+    /// [`GitError`] when commits cannot be read.
+    pub fn newest(
+        &self,
+        repository: &Repository,
+        layout: &DeployLayout,
+        cluster: &ClusterName,
+        head: &CommitId,
+        (limit, reach): (usize, Reach),
+    ) -> Result<Vec<HistoryEntry>, GitError> {
+        if limit <= LONGEST_ROLLOUT {
+            let entries = self.read(repository, layout, cluster, head, reach, |entries| entries.len() >= limit)?;
+            return Ok(entries.iter().take(limit).cloned().collect());
+        }
+        let mut entries = repository.history(head, layout, cluster, limit)?;
+        recognise(repository, layout, cluster, entries.iter_mut().filter(|entry| entry.is_foreign()))?;
+        Ok(entries)
+    }
+
     /// Whether the chain to this head holds the commit.
     pub fn holds(&self, repository: &Repository, commit: &CommitId, head: &CommitId) -> Result<bool, GitError> {
         Ok(self.chain_to(repository, head)?.place(commit).is_some())
@@ -110,12 +131,16 @@ impl Histories {
         layout: &DeployLayout,
         cluster: &ClusterName,
         head: &CommitId,
+        reach: Reach,
         enough: impl Fn(&[HistoryEntry]) -> bool,
     ) -> Result<Arc<[HistoryEntry]>, GitError> {
         let known = self.read.lock().unwrap_or_else(PoisonError::into_inner).get(cluster);
         let known = known.filter(|known| known.layout == *layout);
         let current = known.as_ref().filter(|known| known.head == *head);
-        if let Some(known) = current.filter(|known| known.is_whole || enough(&known.entries)) {
+        if let Some(known) = current.filter(|known| {
+            let is_whole = known.ends.is_some_and(|ends| ends == Reach::Everything || ends == reach);
+            is_whole || enough(&known.entries)
+        }) {
             return Ok(Arc::clone(&known.entries));
         }
         let recognised = known.as_ref().map(|known| known.entries.as_ref()).unwrap_or_default();
@@ -123,7 +148,7 @@ impl Histories {
         let (mut entries, mut is_whole) = (Vec::new(), false);
         while !is_whole && !enough(&entries) {
             let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-            let older = repository.older(&mut changes, head, layout, cluster, entries.len())?;
+            let older = repository.older(&mut changes, head, layout, cluster, entries.len(), reach)?;
             drop(changes);
             match older {
                 Older::Entry(entry) => {
@@ -156,7 +181,7 @@ impl Histories {
         let entries: Arc<[HistoryEntry]> = entries.into();
         let bytes = 256 + (entries.len() + walked.as_ref().map_or(0, |(_, entries)| entries.len())) * 512;
         let (head, layout) = (head.clone(), layout.clone());
-        let read = ReadHistory { head, layout, entries: Arc::clone(&entries), is_whole, walked };
+        let read = ReadHistory { head, layout, entries: Arc::clone(&entries), ends: is_whole.then_some(reach), walked };
         self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone(), read, bytes);
         Ok(entries)
     }
@@ -185,7 +210,7 @@ fn walk(
 ///
 /// # Errors
 /// [`GitError`] when commits cannot be read.
-pub fn recognise<'a>(
+fn recognise<'a>(
     repository: &Repository,
     layout: &DeployLayout,
     cluster: &ClusterName,
@@ -237,7 +262,7 @@ pub fn removed(
     cluster: &ClusterName,
     head: &CommitId,
 ) -> Result<Option<(CommitId, String)>, GitError> {
-    let history = histories.read(repository, layout, cluster, head, |_| false)?;
+    let history = histories.read(repository, layout, cluster, head, Reach::Everything, |_| false)?;
     let ledger = ledger_path(cluster)?;
     // The newest commit that still had it, and the one after that.
     let mut after: Option<&HistoryEntry> = None;
@@ -279,7 +304,8 @@ pub fn history(
     };
     // What came before the rollout is looked at no further than where it began from.
     let begins = |entry: &HistoryEntry| !entry.is_foreign() && !belongs(entry);
-    let history = histories.read(repository, layout, cluster, head, |entries| entries.iter().any(begins))?;
+    let history =
+        histories.read(repository, layout, cluster, head, Reach::Lifetime, |entries| entries.iter().any(begins))?;
     // A person's commit in between ends no rollout: once it is reverted, the stage before it is still the running one.
     let own = history
         .iter()

@@ -40,7 +40,7 @@ use domain::BranchName;
 use domain::ObjectId;
 use fetch::Images;
 use forge::{Forge, ForgeAccess, ForgeError, Forges};
-use git::{DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Repository, Signing};
+use git::{DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Reach, Repository, Signing};
 use host::memory::Part;
 use planning::{ClusterDirectory, DeployedLedger};
 use rollout::WaveWords;
@@ -466,11 +466,18 @@ impl Planner {
         cluster: &ClusterName,
         limit: usize,
     ) -> Result<Vec<HistoryEntry>, GitError> {
+        self.newest_commits(reading, cluster, limit, Reach::Everything)
+    }
+
+    fn newest_commits(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        limit: usize,
+        reach: Reach,
+    ) -> Result<Vec<HistoryEntry>, GitError> {
         let Some(head) = reading.deploy_head() else { return Ok(Vec::new()) };
-        let mut entries = self.repository.history(head, &reading.layout, cluster, limit)?;
-        let foreign = entries.iter_mut().filter(|entry| entry.is_foreign());
-        deploy::recognise(&self.repository, &reading.layout, cluster, foreign)?;
-        Ok(entries)
+        self.known.histories.newest(&self.repository, &reading.layout, cluster, head, (limit, reach))
     }
 
     /// What the ledger of a cluster records of its identity.

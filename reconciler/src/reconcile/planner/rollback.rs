@@ -13,14 +13,18 @@ use super::chained::at_target;
 use super::context::Context;
 use super::making::Planned;
 use super::{ClusterView, FleetReading, PlanError, Planner};
+use crate::reconcile::cache::deploy;
 use crate::reconcile::cache::inputs::SourceReading;
 use crate::reconcile::clusters::directory::{self, ledger_path, refused};
-use git::{GitError, HistoryEntry};
+use git::{GitError, HistoryEntry, Reach};
 use planning::stage_tree::{self, target_tree};
 use planning::{ClusterDirectory, DeployedLedger, facts, plan, rollback};
 
-/// How many commits of a cluster are looked through for a state of before.
+/// How many commits of a cluster are looked through for a state that is named.
 const LOOKED_THROUGH: usize = 1000;
+
+/// So many are looked through first for the one before: the last two rollouts are nearly always among them, and each more reads the commits of all other clusters between.
+const AT_FIRST: usize = 32;
 
 /// Why there is nothing to go back to.
 #[derive(Debug, thiserror::Error)]
@@ -148,26 +152,28 @@ impl Planner {
         if let (None, Some(back)) = (to, &ledger.rollback) {
             return Err(RollbackError::AlreadyBack { cluster: view.name.clone(), to: Box::new(back.clone()) });
         }
-        let entries = self.commits(reading, &view.name, LOOKED_THROUGH)?;
-        let ended = self.ended(reading, &view.name, &entries)?;
         let (commit, found, stage) = match to {
             None => {
-                let other = ended.into_iter().find(|(_, found)| found.tree != view.plan.deployed);
-                let (commit, found) = other.ok_or_else(|| RollbackError::NothingBefore(view.name.clone()))?;
+                let (commit, found) = self.last_other_state(reading, view)?;
                 (commit, found, None)
             }
-            Some(to) => match ended.iter().position(|(_, found)| found.rollout.to_string() == to) {
-                Some(place) => {
-                    let (commit, found) = ended.into_iter().nth(place).ok_or_else(|| unknown(view, to, &[], ledger))?;
-                    (commit, found, None)
+            Some(to) => {
+                let entries = self.commits(reading, &view.name, LOOKED_THROUGH)?;
+                let ended = self.ended(reading, &view.name, &entries)?;
+                match ended.iter().position(|(_, found)| found.rollout.to_string() == to) {
+                    Some(place) => {
+                        let (commit, found) =
+                            ended.into_iter().nth(place).ok_or_else(|| unknown(view, to, &[], ledger))?;
+                        (commit, found, None)
+                    }
+                    None => {
+                        let (commit, found, stage) = self
+                            .stage_before(reading, view, ledger, &entries, to)?
+                            .ok_or_else(|| unknown(view, to, &ended, ledger))?;
+                        (commit, found, Some(stage))
+                    }
                 }
-                None => {
-                    let (commit, found, stage) = self
-                        .stage_before(reading, view, ledger, &entries, to)?
-                        .ok_or_else(|| unknown(view, to, &ended, ledger))?;
-                    (commit, found, Some(stage))
-                }
-            },
+            }
         };
         if found.tree == view.plan.deployed {
             let to = to.unwrap_or_default().to_owned();
@@ -184,6 +190,25 @@ impl Planner {
             at,
             reason: reason.map(str::to_owned),
         })
+    }
+
+    /// What the last rollout that ended elsewhere has left, with the commit that closed it.
+    fn last_other_state(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+    ) -> Result<(CommitId, Ledger), RollbackError> {
+        for limit in [AT_FIRST, deploy::LONGEST_ROLLOUT] {
+            let entries = self.newest_commits(reading, &view.name, limit, Reach::Lifetime)?;
+            let ended = self.ended(reading, &view.name, &entries)?;
+            if let Some(other) = ended.into_iter().find(|(_, found)| found.tree != view.plan.deployed) {
+                return Ok(other);
+            }
+            if entries.len() < limit {
+                break;
+            }
+        }
+        Err(RollbackError::NothingBefore(view.name.clone()))
     }
 
     /// The ledgers of rollouts that ended, with the commits that closed them, the newest first.
