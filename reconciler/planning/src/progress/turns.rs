@@ -69,7 +69,9 @@ impl FleetTurns {
             let is_same = wave.turns.is_of(now)
                 && changed.into_iter().all(|cluster| wave.update(fleet, progress, cluster, &self.source));
             let policy = fleet.policy.waves.get(place).filter(|_| !is_same);
-            if let Some((policy, clusters)) = policy.zip(placed(fleet).get(place)) {
+            if let Some(policy) = policy
+                && let Some(clusters) = placed(fleet).get(place)
+            {
                 *wave = WaveOfFleet::new(policy, clusters, progress, &self.source, now);
             }
         }

@@ -14,7 +14,6 @@ use overlays::ClusterSpec;
 use planning::progress::Others;
 use rollout::{LedgerState, WaveHold};
 
-use crate::reconcile::announce::standing;
 use crate::reconcile::main_loop::report::ClusterOutcome;
 use crate::reconcile::main_loop::single_pass::{Work, asks_people};
 use crate::reconcile::observe::final_health::FinalHealth;
@@ -44,6 +43,11 @@ struct Ahead {
 }
 
 impl CachedDecision {
+    /// Whether it is of no use without the view that it was made on.
+    pub(in crate::reconcile) fn needs_view(&self) -> bool {
+        self.ahead.is_none() || self.work.position.is_some()
+    }
+
     /// Whether it waits for its turn, and what Flux says of it may be read when that has come.
     pub(in crate::reconcile) fn waits_for_turn(&self) -> bool {
         self.turn().is_some()
@@ -59,7 +63,7 @@ impl CachedDecision {
     }
 
     /// The same decision where others say this by now; none where it may be another one.
-    fn among(&self, reading: &FleetReading, others: &Others, now: Timestamp) -> Option<Work> {
+    fn among(&self, others: &Others) -> Option<Work> {
         let before = &self.ahead.as_ref()?.others;
         if others == before {
             return Some(self.work.clone());
@@ -68,12 +72,13 @@ impl CachedDecision {
         let (turn, wave) = self.turn().zip(others.wave.as_ref())?;
         let is_held_alike =
             turn.binds == wave.binds && turn.until == wave.until && others.prerequisite == before.prerequisite;
+        if !is_held_alike {
+            return None;
+        }
         let mut work = self.work.clone();
-        let view = Arc::clone(&work.position.as_ref().filter(|_| is_held_alike)?.view);
         if let ClusterOutcome::Waiting { reason, .. } = &mut work.pass.outcome {
             reason.clone_from(&wave.reason);
         }
-        work.pass.standing = standing(reading, &view, &work.pass, now);
         Some(work)
     }
 }
@@ -116,7 +121,7 @@ impl Controller {
             return None;
         }
         let (others, standings) = self.others(reading, cluster, now);
-        Some(resting.among(reading, &others, now)?.of_standings(standings))
+        Some(resting.among(&others)?.of_standings(standings))
     }
 
     /// What is known of the end of a cluster that is done.
@@ -157,7 +162,7 @@ impl Controller {
                 standings,
                 ahead: others.map(|others| Ahead { state: decided_at.state, others }),
                 until: work.pass.next.into_iter().chain(known.until).min(),
-                work: work.clone(),
+                work: work.clone().without_position(reading),
             })
         })
     }

@@ -209,17 +209,14 @@ impl Controller {
                 let reaches_far = memory.view.as_ref().is_some_and(|known| known.view.reaches_far);
                 memory.done = done.filter(|_| !reaches_far);
                 memory.view.take_if(|known| known.is_for_its_turn);
-                // What rests keeps its view.
-                memory.resting = resting.filter(|_| memory.view.is_some());
+                let has_view = memory.view.is_some();
+                memory.resting = resting.filter(|resting| has_view || !resting.needs_view());
                 if memory.done.is_some() {
                     (memory.view, memory.reachable) = (None, None);
                     memory.fast_path.forget();
                 }
             });
-            // Who asks nobody is not needed when people are asked: a pass over a large fleet does not keep its view till then.
-            let asks_nobody =
-                |position: &mut Position| !asks_people(&position.view) && !position.view.is_unsure(reading);
-            work.asks_nobody = work.position.take_if(asks_nobody).is_some();
+            work = work.without_position(reading);
             self.keep_readings(&name);
             if let Some(final_health) = final_health {
                 self.stands_afterwards(&name, &final_health);
@@ -261,6 +258,14 @@ impl Work {
         let work = Self::undecided(cluster);
         let tanzu = final_health.tanzu().cloned();
         Self { pass: ClusterPass { outcome: final_health.outcome(), tanzu, ..work.pass }, ..work }
+    }
+
+    /// The same without its position where that asks nobody: who asks nobody is not needed when people are asked, and a pass over a large fleet does
+    /// not keep its view till then.
+    pub(in crate::reconcile) fn without_position(mut self, reading: &FleetReading) -> Self {
+        let asks_nobody = |position: &mut Position| !asks_people(&position.view) && !position.view.is_unsure(reading);
+        self.asks_nobody |= self.position.take_if(asks_nobody).is_some();
+        self
     }
 
     /// The same, where nothing that others have come to since changes it.
