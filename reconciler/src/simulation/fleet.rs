@@ -13,6 +13,7 @@ use simulator::{DeployedCommit, DesiredState, MachineKind, Pace, SimulatedCluste
 use super::MachineCounts;
 use super::deployed::{desired, shape};
 use crate::reconcile::clusters::access::{Clusters, NoAccess};
+use crate::reconcile::clusters::directory;
 use crate::reconcile::planner::EksDReleases;
 use crate::reconcile::planner::FleetReading;
 use cluster::Cluster;
@@ -88,7 +89,7 @@ impl SimulatedFleet {
             if only.as_ref().is_some_and(|only| *only != name) {
                 continue;
             }
-            let directory = crate::reconcile::clusters::directory::read(deploy, &name)?;
+            let directory = directory::read(deploy, &name)?;
             let wanted = Arc::new(desired(&name, spec, &directory, counts, &releases.0));
             let mut cluster = SimulatedCluster::new(&shape(&name, spec, &directory, counts), seed, at);
             for (kind, pace) in paces {
@@ -146,9 +147,9 @@ impl SimulatedFleet {
             let (Ok(name), Some(known)) = (spec.name.parse::<ClusterName>(), clusters.get_mut(&spec.name)) else {
                 continue;
             };
-            let directory = crate::reconcile::clusters::directory::read(snapshot, &name)?;
             let mut stage: Option<StageName> = None;
-            if directory.ids != known.directory.ids {
+            if directory::ids(snapshot, &name)? != known.directory.ids {
+                let directory = directory::read(snapshot, &name)?;
                 let own = repository.history(id, &reading.layout, &name, 1)?;
                 stage = own.first().and_then(|entry| entry.stage.as_ref()).map(|trailers| trailers.stage.name.clone());
                 let Simulation { counts, releases: (before, after), .. } = &self.simulation;

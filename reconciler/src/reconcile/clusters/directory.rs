@@ -1,9 +1,9 @@
 //! The directory of a cluster as it is read from the deploy branch.
 
-use domain::{ClusterName, ObjectId, RepoPath};
+use domain::{ClusterName, RepoPath};
 use git::{GitError, GitSnapshot};
 use overlays::RenderedTree;
-use planning::{ClusterDirectory, DeployedLedger, PathError, cluster_folder, flux_folder};
+use planning::{ClusterDirectory, DeployedLedger, DirectoryIds, PathError, cluster_folder, flux_folder};
 
 use crate::reconcile::proposal::body_path;
 
@@ -12,15 +12,14 @@ use crate::reconcile::proposal::body_path;
 /// # Errors
 /// [`GitError`] when objects cannot be read.
 pub fn read(deploy: &GitSnapshot, cluster: &ClusterName) -> Result<ClusterDirectory, GitError> {
+    let ids = ids(deploy, cluster)?;
     let mut files = RenderedTree::new();
-    let mut read = |folder: &str| -> Result<Option<ObjectId>, GitError> {
-        let folder = path(folder)?;
+    for folder in [cluster_folder(cluster), flux_folder(cluster)] {
+        let folder = path(&folder)?;
         for (name, bytes) in deploy.below(&folder)?.files()?.files {
             files.insert(path(&format!("{folder}/{name}"))?, bytes);
         }
-        deploy.tree_id(&folder)
-    };
-    let ids = (read(&cluster_folder(cluster))?, read(&flux_folder(cluster))?);
+    }
     // What people were asked is no part of what is deployed.
     let has_proposal = files.files.remove(body_path(cluster)?.as_str()).is_some();
     let ledger = match files.files.remove(ledger_path(cluster)?.as_str()) {
@@ -28,6 +27,15 @@ pub fn read(deploy: &GitSnapshot, cluster: &ClusterName) -> Result<ClusterDirect
         Some(bytes) => DeployedLedger::of(&bytes),
     };
     Ok(ClusterDirectory { ids, files, ledger, has_proposal })
+}
+
+/// What a snapshot holds of a cluster, by the ids of its folders: nothing of them is read.
+///
+/// # Errors
+/// As [`read`].
+pub fn ids(deploy: &GitSnapshot, cluster: &ClusterName) -> Result<DirectoryIds, GitError> {
+    let id = |folder: String| deploy.tree_id(&path(&folder)?);
+    Ok((id(cluster_folder(cluster))?, id(flux_folder(cluster))?))
 }
 
 /// `clusters/<name>/rollout.yaml`.

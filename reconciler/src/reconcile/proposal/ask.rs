@@ -21,6 +21,7 @@ use super::show::{Row, Showing};
 use super::stack::Stack;
 use super::wanted::Wanted;
 use crate::reconcile::Controller;
+use crate::reconcile::clusters::directory;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use approvals::words::Subject;
 use domain::BranchName;
@@ -209,7 +210,7 @@ impl Controller {
             let cluster = &part.trailers.cluster;
             let Some(parent) = self.planner.repository().parent(&part.commit)? else { continue };
             let before = self.planner.repository().deploy_snapshot(&reading.layout, &parent)?;
-            if super::stack::folders(deploy, cluster)? == super::stack::folders(&before, cluster)? {
+            if directory::ids(deploy, cluster)? == directory::ids(&before, cluster)? {
                 kept.insert(cluster.clone(), part.clone());
             }
         }

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use domain::RepoPath;
 use domain::{ClusterName, CommitId};
 use rollout::{ApprovalRecord, ApprovalScope, ApprovalState};
 
 use super::{ANSWERED, REJECTED_BY};
-use crate::reconcile::clusters::directory::path;
+use crate::reconcile::clusters::directory;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use approvals::words::Subject;
 use domain::BranchName;
-use domain::ObjectId;
-use git::{GitError, GitSnapshot, Limit, Repository, StageTrailers};
-use planning::{cluster_folder, flux_folder};
+use git::{GitError, Limit, Repository, StageTrailers};
 
 /// How many commits of a branch are looked at; one with more is not read.
 const LONGEST: usize = 2000;
@@ -217,7 +214,7 @@ impl Stack {
         let mut clusters = Vec::new();
         for part in &self.parts {
             let cluster = &part.trailers.cluster;
-            if folders(&before, cluster)? != folders(&after, cluster)? {
+            if directory::ids(&before, cluster)? != directory::ids(&after, cluster)? {
                 clusters.push(cluster.clone());
             }
         }
@@ -276,20 +273,8 @@ impl Proposal {
     ) -> Result<bool, GitError> {
         let Some(parent) = repository.parent(&self.commit)? else { return Ok(view.directory.ids == (None, None)) };
         let snapshot = repository.deploy_snapshot(&reading.layout, &parent)?;
-        Ok(folders(&snapshot, &view.name)? == view.directory.ids)
+        Ok(directory::ids(&snapshot, &view.name)? == view.directory.ids)
     }
-}
-
-/// The ids of a cluster's folders, as a cluster's directory has them.
-pub(super) fn folders(
-    deploy: &GitSnapshot,
-    cluster: &ClusterName,
-) -> Result<(Option<ObjectId>, Option<ObjectId>), GitError> {
-    let id = |folder: String| -> Result<Option<ObjectId>, GitError> {
-        let folder: RepoPath = path(&folder)?;
-        deploy.tree_id(&folder)
-    };
-    Ok((id(cluster_folder(cluster))?, id(flux_folder(cluster))?))
 }
 
 /// What a message says that it answers.

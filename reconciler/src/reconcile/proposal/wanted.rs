@@ -8,6 +8,7 @@ use rollout::{ApprovalRequest, LedgerState, Plan};
 use super::ask::{Asked, Position};
 use super::{Asking, asked};
 use crate::reconcile::Controller;
+use crate::reconcile::clusters::directory;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use approvals::group::{Candidate, without_place};
 use domain::BranchName;
@@ -95,7 +96,7 @@ impl Controller {
 
     fn is_unmoved(&self, reading: &FleetReading, view: &ClusterView) -> Result<bool, GitError> {
         Ok(match &reading.deploy {
-            Some(deploy) => super::stack::folders(deploy, &view.name)? == view.directory.ids,
+            Some(deploy) => directory::ids(deploy, &view.name)? == view.directory.ids,
             None => view.directory.ids == (None, None),
         })
     }
