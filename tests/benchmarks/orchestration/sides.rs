@@ -141,6 +141,8 @@ async fn script(scene: &Scene, text: &str, version: &str, round: usize) -> anyho
         .envs(programs)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
+        // Else each call asks the internet whether there is a newer one, and waits a minute where there is none.
+        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_NAME"), "Person")))
         .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_EMAIL"), "person@example.com")))
         .env("BEFORE", fleet::version(round - 1))

@@ -73,11 +73,11 @@ impl Change {
         let (name, commit) = (self.field.name(), &self.commit);
         match &self.values {
             Some((before, now)) => format!(
-                "{name} is {now} now and was {before} in commit {commit}, which cluster {cluster} is at: nothing is committed for it until \
+                "{name} is {now} now and was {before} in commit {commit}, which is deployed for {cluster}: nothing is committed for it until \
                  both say the same"
             ),
             None => format!(
-                "{name} is not what it was in commit {commit}, which cluster {cluster} is at: until a rollout has ended with it, the stricter \
+                "{name} is not what it was in commit {commit}, which is deployed for {cluster}: until a rollout has ended with it, the stricter \
                  of both counts"
             ),
         }
