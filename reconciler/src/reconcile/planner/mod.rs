@@ -6,12 +6,12 @@ mod between;
 mod chained;
 mod context;
 mod edited;
+mod histories;
 mod making;
 mod missing;
 mod overlay_conflicts;
 mod reading;
 mod rollback;
-mod views;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,9 +24,8 @@ pub use base::EksDReleases;
 pub(in crate::reconcile) use between::as_adopted;
 pub use between::{Between, BetweenError};
 use making::Planned;
-pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
+pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, VIEWS, layout};
 pub use rollback::{Outlook, RollbackError};
-pub use views::VIEWS;
 
 use crate::reconcile::cache::deploy;
 use crate::reconcile::cache::deploy::Histories;
@@ -40,7 +39,7 @@ use domain::BranchName;
 use domain::ObjectId;
 use fetch::Images;
 use forge::{Forge, ForgeAccess, ForgeError, Forges};
-use git::{DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Reach, Repository, Signing};
+use git::{DeployLayout, GitError, GitSnapshot, Heads, Limit, Repository, Signing};
 use host::memory::Part;
 use planning::{ClusterDirectory, DeployedLedger};
 use rollout::WaveWords;
@@ -447,39 +446,6 @@ impl Planner {
         }))
     }
 
-    /// Whether a head of the deploy branch follows on a commit of it, as far as is known without looking further back than decisions do.
-    ///
-    /// # Errors
-    /// [`GitError`] when commits cannot be read.
-    pub(in crate::reconcile) fn follows(&self, commit: &CommitId, head: &CommitId) -> Result<bool, GitError> {
-        self.known.histories.holds(&self.repository, commit, head)
-    }
-
-    /// The commits that changed a cluster's directory, newest first, at most `limit`: stages, those of squashed proposals included, and what
-    /// other people did.
-    ///
-    /// # Errors
-    /// [`GitError`] when commits cannot be read.
-    pub fn commits(
-        &self,
-        reading: &FleetReading,
-        cluster: &ClusterName,
-        limit: usize,
-    ) -> Result<Vec<HistoryEntry>, GitError> {
-        self.newest_commits(reading, cluster, limit, Reach::Everything)
-    }
-
-    fn newest_commits(
-        &self,
-        reading: &FleetReading,
-        cluster: &ClusterName,
-        limit: usize,
-        reach: Reach,
-    ) -> Result<Vec<HistoryEntry>, GitError> {
-        let Some(head) = reading.deploy_head() else { return Ok(Vec::new()) };
-        self.known.histories.newest(&self.repository, &reading.layout, cluster, head, (limit, reach))
-    }
-
     /// What the ledger of a cluster records of its identity.
     pub(super) fn recorded(&self, reading: &FleetReading, cluster: &ClusterName) -> Recorded {
         let (Some(deploy), (Some(id), _)) = (&reading.deploy, reading.deployed.ids(cluster.as_str())) else {
@@ -499,16 +465,5 @@ impl Planner {
         };
         known.insert(id, recorded.clone(), 512);
         recorded
-    }
-
-    fn history(
-        &self,
-        reading: &FleetReading,
-        cluster: &ClusterName,
-        directory: &ClusterDirectory,
-    ) -> Result<deploy::ClusterHistory, GitError> {
-        let (known, head) = (&self.known.histories, reading.deploy_head());
-        let first_seen = |commit: &CommitId| self.first_seen(commit);
-        deploy::history(&self.repository, known, &reading.layout, cluster, head, directory.ledger(), first_seen)
     }
 }

@@ -7,8 +7,10 @@ use domain::{ClusterName, CommitId, Problem, Scope};
 use overlays::{ClusterSpec, Fleet, RenderedTree};
 use policy::Deploy;
 use policy::Roster;
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use rollout::{Block, Chain, DeployHead, ForeignChange, LedgerState, Lineage, Plan, WaveWords, approval_scope};
 
+use super::Planner;
 use super::context::{Base, Context, DeployBranch};
 use crate::reconcile::cache::deployed::Deployed;
 use crate::reconcile::cache::inputs::SourceReading;
@@ -110,6 +112,18 @@ impl FleetReading {
     /// The policy as it was pushed last.
     pub(super) fn pushed(&self) -> Pushed<'_> {
         Pushed { commit: self.source_commit(), policy: &self.fleet.policy, moved: self.moved.as_ref() }
+    }
+}
+
+/// Clusters whose views are made together: enough to keep every processor at work. Each view holds what its cluster renders to, and clusters that
+/// are asked meanwhile must not seem late.
+pub const VIEWS: usize = 64;
+
+impl Planner {
+    /// The views of several clusters, in their order, made on all processors: rendering is all that takes long. Of a whole fleet [`VIEWS`] are asked
+    /// for at a time.
+    pub fn views(&self, reading: &FleetReading, names: &[&str]) -> Vec<Result<ClusterView, PlanError>> {
+        names.par_iter().map(|name| self.view(reading, name)).collect()
     }
 }
 
