@@ -137,6 +137,7 @@ fn keep_house(bare: &Path) -> anyhow::Result<Duration> {
         match collected.status.success() {
             true => return Ok(begun.elapsed()),
             false if told.contains("gc is already running") && begun.elapsed() < PATIENCE => {
+                // Nothing tells when the other one is over.
                 std::thread::sleep(Duration::from_millis(200));
             }
             false => bail!("git gc: {}", told.trim()),

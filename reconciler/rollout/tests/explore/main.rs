@@ -1,6 +1,6 @@
 //! Every state that two clusters with three stages each can get into, with faults, and what has to hold in all of them.
 //!
-//! `STEPGATE_EXPLORE_FAULTS=2` allows more faults on one path (more than ten million states in an hour instead of seconds).
+//! `STEPGATE_EXPLORE_FAULTS=2` allows more faults on one path (more than nine million states, an hour instead of a minute).
 //! `STEPGATE_EXPLORE_STATE=N` prints the state of this number, which a failure names.
 
 #![allow(
