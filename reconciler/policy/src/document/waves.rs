@@ -31,6 +31,9 @@ const WAVE: [&str; 13] = [
     "approvers",
 ];
 
+/// The most clusters that a number of a wave may mean.
+const MOST: u32 = 10_000;
+
 /// Rules of `approvers` that look at what a stage changes, and say nothing of a wave.
 const OF_STAGES: [&str; 3] = ["codeOwners", "separate", "checkList"];
 
@@ -116,7 +119,6 @@ impl Reader<'_> {
 
     /// A number from `minimum` on, or per cent.
     fn share(&mut self, node: &Node, place: &str, minimum: u32) -> Option<Share> {
-        const MOST: u32 = 10_000;
         let count = node.as_i64().and_then(|count| u32::try_from(count).ok());
         let text = node.scalar_text();
         let percent = text.as_deref().and_then(|text| text.strip_suffix('%')).and_then(|digits| digits.parse().ok());
@@ -135,7 +137,12 @@ impl Reader<'_> {
     /// Names of clusters, or how many.
     fn first(&mut self, node: &Node, wave: usize) -> First {
         if node.as_sequence().is_none() {
-            let count = (!node.is_null()).then(|| self.number(node, "waves.first", 1, 10_000)).flatten();
+            let count = node.as_i64().and_then(|count| u32::try_from(count).ok());
+            let count = count.filter(|count| (1..=MOST).contains(count));
+            if count.is_none() && !node.is_null() {
+                let message = format!("waves.first must be a list of clusters, or a number from 1 to {MOST}");
+                self.problem(node.span, message, None);
+            }
             return First::Count(count.unwrap_or(0));
         }
         let names = self.texts(node, "waves.first");
@@ -295,7 +302,7 @@ mod tests {
             ("concurrency: 0%", "waves.concurrency must be"),
             ("concurrency: 2.5%", "waves.concurrency must be"),
             ("maxFailures: -1", "waves.maxFailures must be a number from 0 to 10000"),
-            ("first: 0", "waves.first must be a number from 1 to 10000"),
+            ("first: 0", "waves.first must be a list of clusters, or a number from 1 to 10000"),
             ("first: [c]", "waves.first: cluster c does not belong to wave w; it belongs to wave rest"),
             ("first: [z]", "waves.first: cluster z does not belong to wave w; add it to `clusters`"),
             ("first: ['a*']", "waves.first: \"a*\" is a pattern, and clusters are named here"),
