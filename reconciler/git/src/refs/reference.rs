@@ -7,7 +7,7 @@
 //! and the note are.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::durable::{storage, synchronise};
 use crate::error::GitError;
 use host::disk;
 
-/// How often and at what distance our turn is tried for: two seconds in all.
+/// How often and at what distance a lock is tried for: two seconds in all. Who packs references (`git gc`) holds theirs for
+/// a moment; git itself waits 100 ms for one (`core.filesRefLockTimeout`), and 1 s for the file of packed ones.
 const TRIES: u32 = 1_000;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -29,7 +30,7 @@ pub(crate) enum Swap {
     Done,
     /// It held this instead of what was expected.
     Differs(Option<Oid>),
-    /// Another git program holds the lock.
+    /// Another git program has held the lock for all of the time that it was tried for.
     Locked,
 }
 
@@ -63,9 +64,6 @@ impl<'a> References<'a> {
         let lock = self.folder.join(format!("{reference}.lock"));
         self.recover(&value)?;
 
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).map_err(storage("create", parent))?;
-        }
         // The names of what the new value refers to have to be there as long as the value is.
         let packs = durable::packs(self.folder)?;
         let mut file = File::create_new(&value).map_err(storage("write", &value))?;
@@ -76,10 +74,8 @@ impl<'a> References<'a> {
             durable::together(&files)
         });
         let swapped = written.map_err(storage("write", &value)).and_then(|()| {
-            match fs::hard_link(&value, &lock) {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Swap::Locked),
-                Err(error) => return Err(storage("lock", &lock)(error)),
+            if !tried(|| link(&value, &lock)).map_err(storage("lock", &lock))? {
+                return Ok(Swap::Locked);
             }
             // Read under the lock: nobody can change it between here and the renaming.
             let actual = read()?;
@@ -123,13 +119,33 @@ impl<'a> References<'a> {
 }
 
 /// Waits for our turn; false when its holder keeps it for longer than any swap takes (it was stopped, not killed).
-fn take(file: &File) -> std::io::Result<bool> {
+fn take(file: &File) -> io::Result<bool> {
+    tried(|| match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    })
+}
+
+/// Makes the lock as another name of `value`; false when somebody holds it.
+fn link(value: &Path, lock: &Path) -> io::Result<bool> {
+    // Who packs references removes the folders that this leaves empty, at any moment until the lock is in there.
+    if let Some(parent) = lock.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match fs::hard_link(value, lock) {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn tried(mut attempt: impl FnMut() -> io::Result<bool>) -> io::Result<bool> {
     for _ in 0..TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-            Err(TryLockError::Error(error)) => return Err(error),
+        if attempt()? {
+            return Ok(true);
         }
+        std::thread::sleep(PAUSE);
     }
     Ok(false)
 }

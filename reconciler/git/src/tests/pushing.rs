@@ -189,6 +189,29 @@ fn a_process_killed_between_lock_and_move_blocks_nobody() {
 }
 
 #[test]
+fn who_packs_references_all_the_while_refuses_no_push() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open();
+    // Nested, so that packing removes folders too.
+    let deploy = branch("teams/shop/deploy");
+    let head = std::thread::scope(|scope| {
+        let pushing = scope.spawn(|| {
+            (0..300).fold(None, |head, count| {
+                let new = commit(&repository, &draft(head.as_ref(), &[("a", Some(&count.to_string()))]));
+                assert_eq!(repository.push(&deploy, &new, head.as_ref()).unwrap(), PushOutcome::Pushed, "{count}");
+                Some(new)
+            })
+        });
+        while !pushing.is_finished() {
+            sandbox.git(&["pack-refs", "--all"]);
+        }
+        pushing.join().unwrap()
+    });
+    assert_eq!(sandbox.head("teams/shop/deploy"), head);
+    sandbox.check();
+}
+
+#[test]
 fn packed_references_are_swapped_too() {
     let sandbox = Sandbox::with_files(&[("a", "1")]);
     sandbox.git(&["pack-refs", "--all"]);
