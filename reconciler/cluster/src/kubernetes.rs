@@ -476,9 +476,7 @@ impl Cluster for KubernetesCluster {
                 };
                 let applying = apply::apply(&connection, request, &sets).await;
                 report.extend(applying.report);
-                if !request.dry_run {
-                    self.remember_applied(request, &sets, &applying.results, at);
-                }
+                self.remember_applied(request, &sets, &applying.results, at);
                 if let Some(error) = applying.error {
                     return Err(error.into());
                 }

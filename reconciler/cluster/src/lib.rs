@@ -194,8 +194,6 @@ pub struct ApplyRequest {
     pub sets: Vec<ApplySet>,
     /// What may be deleted although it holds data.
     pub delete_data: Vec<DataPattern>,
-    /// Whether nothing is to be kept.
-    pub dry_run: bool,
 }
 
 /// A directory that one Kustomization of Flux would apply.

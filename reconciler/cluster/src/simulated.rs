@@ -163,7 +163,7 @@ mod tests {
         cluster.nudge(&[], at(11)).await.unwrap();
         let (cluster_name, commit) = ("demo".parse().unwrap(), "0".repeat(40).parse().unwrap());
         let (sets, delete_data) = (Vec::new(), Vec::new());
-        let request = ApplyRequest { cluster: cluster_name, commit, sets, delete_data, dry_run: false };
+        let request = ApplyRequest { cluster: cluster_name, commit, sets, delete_data };
         assert!(cluster.apply(&request, at(12)).await.is_err());
     }
 }

@@ -148,7 +148,6 @@ fn request(parts: &[&str], delete_data: &[&str]) -> ApplyRequest {
         commit: "0123456789012345678901234567890123456789".parse().unwrap(),
         sets: vec![set],
         delete_data: delete_data.iter().map(|text| text.parse().unwrap()).collect(),
-        dry_run: false,
     }
 }
 

@@ -43,7 +43,7 @@ async fn open(kubeconfig: &Path) -> anyhow::Result<Connection> {
     Ok(Connection::open(&ConnectionSource::Kubeconfig { path: Some(kubeconfig.to_owned()), context: None }).await?)
 }
 
-fn apply(text: &str, dry_run: bool) -> ApplyRequest {
+fn apply(text: &str) -> ApplyRequest {
     let set = ApplySet {
         kustomization: FluxReference { namespace: SYSTEM.to_owned(), name: "install".to_owned() },
         server: ApplyServer::Management,
@@ -56,20 +56,17 @@ fn apply(text: &str, dry_run: bool) -> ApplyRequest {
         commit: "0".repeat(40).parse().unwrap(),
         sets: vec![set],
         delete_data: Vec::new(),
-        dry_run,
     }
 }
 
 /// Installs as the administrator, and returns a connection with the installed identity's token.
 pub async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connection> {
     let administrator = KubernetesCluster::management(open(&server.kubeconfig()).await?, server.folder().join("b"));
-    let text = manifests(&settings())?;
-    // A dry run of what goes into a namespace needs the namespace.
+    // The inventory of what is applied is kept in it.
     let namespace = serde_json::from_value(json!({"metadata": {"name": SYSTEM}}))?;
     Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
-    let report = administrator.apply(&apply(&text, true), Timestamp::now()).await?;
+    let report = administrator.apply(&apply(&manifests(&settings())?), Timestamp::now()).await?;
     assert_eq!(report.applied.len(), 15, "{report:?}");
-    administrator.apply(&apply(&text, false), Timestamp::now()).await?;
 
     open(&service_account(server, SYSTEM, "stepgate").await?).await
 }
@@ -253,9 +250,8 @@ fn every_form_of_the_installation_is_accepted_by_a_dry_run_on_the_server() {
         anyhow::ensure!(templated.status.success(), "{}", String::from_utf8_lossy(&templated.stderr));
         let base = kustomize_base(&settings())?;
         let base = base.into_iter().map(|(name, text)| (format!("install/{name}"), Arc::from(text.into_bytes())));
-        let mut forms =
-            [apply(&manifests(&settings())?, true), apply(&String::from_utf8(templated.stdout)?, true)].to_vec();
-        let mut kustomize = apply("", true);
+        let mut forms = [apply(&manifests(&settings())?), apply(&String::from_utf8(templated.stdout)?)].to_vec();
+        let mut kustomize = apply("");
         kustomize.sets[0].files = base.collect();
         forms.push(kustomize);
 

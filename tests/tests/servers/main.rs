@@ -21,6 +21,7 @@ mod eksa_layout;
 mod eksctl;
 mod ending;
 mod external_etcd;
+mod fake_api_server;
 mod faults;
 mod flux_upgrade;
 mod guard;

@@ -1,4 +1,5 @@
-//! A scripted API server for tests: answers by method and path, and remembers what was asked.
+//! A scripted API server for tests: answers by method and path, and remembers what was asked. Of the kinds that it keeps it
+//! answers what is not scripted as a real server does.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -7,11 +8,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use fake_api_server::{Request, ServedKind, State};
 use futures::future;
 use futures::stream::{self, StreamExt as _};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -37,8 +39,6 @@ pub(crate) enum Answer {
     CutOff,
     /// Nothing, for longer than anybody waits.
     Silence,
-    /// What was sent.
-    Echo,
     /// These objects as the beginning of a watch, which goes on and tells of nothing more.
     Watch(Vec<Value>),
     /// These events of a watch, which then ends.
@@ -57,15 +57,32 @@ pub(crate) struct Asked {
 }
 
 /// Plural name, kind, and whether it lives in a namespace.
-pub(crate) type ServedKind<'a> = (&'a str, &'a str, bool);
+pub(crate) type ListedKind<'a> = (&'a str, &'a str, bool);
 
-/// The answers by `METHOD path` or `METHOD path?query-part`; the longest key that fits decides. Anything else is not found.
+/// The answers by `METHOD path` or `METHOD path?query-part`; the longest key that fits decides. Anything else is not found, but for
+/// what is kept.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Script(BTreeMap<String, Answer>);
+pub(crate) struct Script {
+    answers: BTreeMap<String, Answer>,
+    kinds: Vec<ServedKind>,
+    objects: Vec<(String, Value)>,
+}
 
 impl Script {
     pub(crate) fn on(mut self, key: &str, answer: Answer) -> Self {
-        self.0.insert(key.to_owned(), answer);
+        self.answers.insert(key.to_owned(), answer);
+        self
+    }
+
+    /// Keeps the objects of a kind that are written.
+    pub(crate) fn keeps(mut self, kind: ServedKind) -> Self {
+        self.kinds.push(kind);
+        self
+    }
+
+    /// The same, and there is one at first, at this path.
+    pub(crate) fn holds(mut self, path: &str, object: Value) -> Self {
+        self.objects.push((path.to_owned(), object));
         self
     }
 
@@ -88,7 +105,7 @@ impl Script {
     }
 
     /// The groups and versions that are served, and the kinds of each: `(group/version, [(plural, kind, namespaced)])`.
-    pub(crate) fn serves(mut self, versions: &[(&str, &[ServedKind<'_>])]) -> Self {
+    pub(crate) fn serves(mut self, versions: &[(&str, &[ListedKind<'_>])]) -> Self {
         let mut groups: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         for (api_version, kinds) in versions {
             let resources: Vec<Value> = kinds
@@ -107,7 +124,7 @@ impl Script {
         self.object("/apis", json!({"kind": "APIGroupList", "groups": groups}))
     }
 
-    fn answer(&self, asked: &Asked) -> Answer {
+    fn answer(&self, asked: &Asked) -> Option<Answer> {
         let fits = |key: &str| {
             let Some(rest) = key.strip_prefix(&asked.method).and_then(|rest| rest.strip_prefix(' ')) else {
                 return false;
@@ -117,14 +134,44 @@ impl Script {
                 None => rest == asked.path,
             }
         };
-        let found = self.0.iter().filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
-        found.map_or(Answer::Text(404, "404 page not found"), |(_, answer)| answer.clone())
+        let found = self.answers.iter().filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
+        found.map(|(_, answer)| answer.clone())
     }
+}
+
+impl Script {
+    /// What is kept at first.
+    fn state(&self) -> State {
+        // Which namespaces there are is nothing that these tests are about.
+        let namespaces: Vec<&str> = self.objects.iter().filter_map(|(path, _)| namespace(path)).collect();
+        let mut state = State::new(self.kinds.clone(), &[namespaces, NAMESPACES.to_vec()].concat());
+        for (path, object) in &self.objects {
+            let request = Request {
+                method: "PATCH".to_owned(),
+                path: path.clone(),
+                content_type: "application/apply-patch+yaml".to_owned(),
+                query: "fieldManager=somebody".to_owned(),
+                body: object.clone(),
+                ..Request::default()
+            };
+            let answer = state.answer(&request, "2026-03-01T11:00:00Z".parse().unwrap());
+            assert!(matches!(answer, fake_api_server::Answer::Reply(reply) if reply.code == 201), "{path}");
+        }
+        state
+    }
+}
+
+/// The namespaces that there are without anybody making them.
+const NAMESPACES: &[&str] = &["default", "n", "stepgate-system", "team-a"];
+
+fn namespace(path: &str) -> Option<&str> {
+    path.split_once("/namespaces/").and_then(|(_, rest)| rest.split('/').next())
 }
 
 /// A running server; it ends when dropped.
 pub(crate) struct ApiServer {
     pub(crate) url: String,
+    state: Arc<Mutex<State>>,
     script: Arc<Mutex<Script>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     /// It answers otherwise.
@@ -136,22 +183,27 @@ impl ApiServer {
     pub(crate) async fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(script.state()));
+        let kept = Arc::clone(&state);
         let (script, asked) = (Arc::new(Mutex::new(script)), Arc::new(Mutex::new(Vec::new())));
         let (answers, seen) = (Arc::clone(&script), Arc::clone(&asked));
         let changed = Arc::<Notify>::default();
         let notified = Arc::clone(&changed);
-        let router = Router::new().fallback(move |request: Request| {
+        let router = Router::new().fallback(move |request: axum::extract::Request| {
             // First the notification: what changes after the script is read is told of.
             let changed = Arc::clone(&notified).notified_owned();
             let script = answers.lock().unwrap().clone();
-            handle(script, changed, Arc::clone(&seen), request)
+            handle(script, Arc::clone(&kept), changed, Arc::clone(&seen), request)
         });
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, script, asked, changed, task }
+        Self { url, state, script, asked, changed, task }
     }
 
-    /// Answers otherwise from now on.
+    /// Answers otherwise from now on. What is kept stays, unless something else is kept.
     pub(crate) fn answer(&self, script: Script) {
+        if !script.kinds.is_empty() {
+            *self.state.lock().unwrap() = script.state();
+        }
         *self.script.lock().unwrap() = script;
         self.changed.notify_waiters();
     }
@@ -160,7 +212,7 @@ impl ApiServer {
         let config = kube::Config::new(self.url.parse().unwrap());
         let connection = Connection::new(config).unwrap();
         // Only for answers that never come there is an end to wait for: on a busy machine others take their time.
-        let is_silent = self.script.lock().unwrap().0.values().any(|answer| matches!(answer, Answer::Silence));
+        let is_silent = self.script.lock().unwrap().answers.values().any(|answer| matches!(answer, Answer::Silence));
         if is_silent { connection.with_timeout(Duration::from_secs(3)) } else { connection }
     }
 
@@ -182,7 +234,13 @@ impl Drop for ApiServer {
     }
 }
 
-async fn handle(script: Script, changed: OwnedNotified, seen: Arc<Mutex<Vec<Asked>>>, request: Request) -> Response {
+async fn handle(
+    script: Script,
+    kept: Arc<Mutex<State>>,
+    changed: OwnedNotified,
+    seen: Arc<Mutex<Vec<Asked>>>,
+    request: axum::extract::Request,
+) -> Response {
     let (parts, body) = request.into_parts();
     let body: Bytes = to_bytes(body, usize::MAX).await.unwrap();
     let asked = Asked {
@@ -195,7 +253,22 @@ async fn handle(script: Script, changed: OwnedNotified, seen: Arc<Mutex<Vec<Aske
     let json = |code: u16, text: String| {
         (StatusCode::from_u16(code).unwrap(), [(header::CONTENT_TYPE, "application/json")], text).into_response()
     };
-    match script.answer(&asked) {
+    let Some(answer) = script.answer(&asked) else {
+        let text = |name: header::HeaderName| parts.headers.get(name).map_or("", |value| value.to_str().unwrap());
+        let request = Request {
+            method: asked.method,
+            path: asked.path,
+            query: asked.query,
+            content_type: text(header::CONTENT_TYPE).to_owned(),
+            accept: text(header::ACCEPT).to_owned(),
+            body: asked.body,
+        };
+        return match kept.lock().unwrap().answer(&request, Timestamp::now()) {
+            fake_api_server::Answer::Reply(reply) => json(reply.code, reply.body.to_string()),
+            fake_api_server::Answer::Watch(_) => panic!("{}: a watch of what is kept", request.path),
+        };
+    };
+    match answer {
         Answer::Json(value) => json(200, value.to_string()),
         Answer::Late(after, value) => {
             tokio::time::sleep(after).await;
@@ -211,7 +284,6 @@ async fn handle(script: Script, changed: OwnedNotified, seen: Arc<Mutex<Vec<Aske
         Answer::Text(code, text) => (StatusCode::from_u16(code).unwrap(), text).into_response(),
         Answer::CutOff => json(200, String::from("{\"kind\":\"List\",\"items\":[{\"metadata\":{\"na")),
         Answer::Silence => std::future::pending().await,
-        Answer::Echo => json(200, asked.body.to_string()),
         Answer::Watch(objects) => {
             let listed = json!({"apiVersion": "v1", "kind": "Any",
                 "metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}});

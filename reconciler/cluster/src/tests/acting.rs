@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::CommitId;
+use fake_api_server::ServedKind;
 
 use super::*;
 use crate::client::server::{Answer, Asked};
@@ -105,7 +106,7 @@ kind: CustomResourceDefinition
 metadata: {name: clusters.cluster.x-k8s.io}
 ";
 
-pub(super) fn apply_request(text: &str, dry_run: bool) -> ApplyRequest {
+pub(super) fn apply_request(text: &str) -> ApplyRequest {
     let set = ApplySet {
         kustomization: FluxReference { namespace: String::from("flux-system"), name: String::from("prod-capi") },
         server: ApplyServer::Management,
@@ -118,21 +119,26 @@ pub(super) fn apply_request(text: &str, dry_run: bool) -> ApplyRequest {
         commit: COMMIT.parse().unwrap(),
         sets: vec![set],
         delete_data: Vec::new(),
-        dry_run,
     }
 }
+
+const DEFINITIONS: &str = "apiextensions.k8s.io/v1";
+const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+const HOOKS: &str = "validatingwebhookconfigurations";
 
 pub(super) fn applying() -> Script {
     let established = json!({"metadata": {"name": "clusters.cluster.x-k8s.io"}, "status": {"conditions": [{"type": "Established", "status": "True"}]}});
     served()
         .object("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusters.cluster.x-k8s.io", established)
         .object("/api/v1/namespaces/stepgate-system", json!({"metadata": {"name": "stepgate-system"}}))
-        .on("POST /api/v1/namespaces/stepgate-system/configmaps", Answer::Echo)
-        .on("PATCH /apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusters.cluster.x-k8s.io", Answer::Echo)
-        .on("PATCH /api/v1/namespaces/capi-system", Answer::Echo)
-        .on("PATCH /api/v1/namespaces/capi-system/serviceaccounts/manager", Answer::Echo)
-        .on("PATCH /apis/apps/v1/namespaces/capi-system/deployments/manager", Answer::Echo)
-        .on("PATCH /apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hooks", Answer::Echo)
+        .keeps(ServedKind::built_in("v1", "ConfigMap", "configmaps"))
+        .keeps(ServedKind::built_in("v1", "Namespace", "namespaces").cluster_wide())
+        .keeps(ServedKind::built_in("v1", "ServiceAccount", "serviceaccounts"))
+        .keeps(ServedKind::built_in("apps/v1", "Deployment", "deployments"))
+        .keeps(
+            ServedKind::built_in(DEFINITIONS, "CustomResourceDefinition", "customresourcedefinitions").cluster_wide(),
+        )
+        .keeps(ServedKind::built_in(ADMISSION, "ValidatingWebhookConfiguration", HOOKS).cluster_wide())
 }
 
 #[tokio::test]
@@ -140,7 +146,7 @@ async fn manifests_are_applied_in_the_order_of_what_needs_what() {
     let server = ApiServer::start(applying()).await;
     let cluster = KubernetesCluster::management(server.connection(), PathBuf::new());
     let at = "2026-03-01T12:00:00Z".parse().unwrap();
-    let report = cluster.apply(&apply_request(MANIFESTS, false), at).await.unwrap();
+    let report = cluster.apply(&apply_request(MANIFESTS), at).await.unwrap();
     assert_eq!(
         report.applied,
         [
@@ -173,7 +179,7 @@ async fn a_conflict_names_the_other_writer_and_stops_the_apply() {
     let server = ApiServer::start(script).await;
     let cluster = KubernetesCluster::management(server.connection(), PathBuf::new());
     let error = cluster
-        .apply(&apply_request(MANIFESTS, false), "2026-03-01T12:00:00Z".parse().unwrap())
+        .apply(&apply_request(MANIFESTS), "2026-03-01T12:00:00Z".parse().unwrap())
         .await
         .unwrap_err()
         .to_string();
@@ -188,15 +194,10 @@ async fn a_conflict_names_the_other_writer_and_stops_the_apply() {
 }
 
 #[tokio::test]
-async fn a_dry_run_keeps_nothing_and_bad_manifests_send_nothing() {
+async fn bad_manifests_send_nothing() {
     let server = ApiServer::start(applying()).await;
     let cluster = KubernetesCluster::management(server.connection(), PathBuf::new());
     let at = "2026-03-01T12:00:00Z".parse().unwrap();
-    cluster.apply(&apply_request(MANIFESTS, true), at).await.unwrap();
-    for asked in server.asked().iter().filter(|asked| asked.method == "PATCH") {
-        assert!(asked.query.contains("dryRun=All"), "{asked:?}");
-    }
-    assert!(cluster.observe(&request(Vec::new())).await.flux.kustomizations.is_empty());
     let before = server.lines().len();
     for (text, expected) in [
         ("kind: [", "capi/manifest.yaml:"),
@@ -206,7 +207,7 @@ async fn a_dry_run_keeps_nothing_and_bad_manifests_send_nothing() {
         ),
         ("apiVersion: v1\nkind: ConfigMap\n", "no `metadata.name`"),
     ] {
-        let error = cluster.apply(&apply_request(text, false), at).await.unwrap_err().to_string();
+        let error = cluster.apply(&apply_request(text), at).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
     assert_eq!(server.lines().len(), before);

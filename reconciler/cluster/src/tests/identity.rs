@@ -168,7 +168,7 @@ async fn nothing_is_written_to_a_cluster_that_is_not_proven() {
     ] {
         let named = named.map(str::to_owned);
         let cluster = KubernetesCluster::new(management.connection(), reference, named, PathBuf::from("/nonexistent"));
-        assert!(cluster.apply(&apply_request(MANIFESTS, false), at).await.is_err());
+        assert!(cluster.apply(&apply_request(MANIFESTS), at).await.is_err());
         let lease = PauseLease { owner: "Alice".to_owned(), reason: "audit".to_owned(), until: at, before: None };
         let error = cluster.pause(&kustomizations, &lease).await.unwrap_err().to_string();
         assert!(error.starts_with("could not pause what Flux applies: which cluster answers"), "{error}");

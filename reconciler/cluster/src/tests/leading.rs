@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fake_api_server::ServedKind;
 use tokio::time::Instant;
 
 use super::acting::{MANIFESTS, apply_request, applying};
@@ -13,15 +14,15 @@ use crate::{ApplyReport, ClusterError};
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/n/leases/stepgate";
 const DURATION: Duration = Duration::from_secs(1000);
 
-/// A Lease that this process holds and renews.
-fn held() -> (Script, Value) {
-    let lease = json!({"metadata": {"name": "stepgate", "resourceVersion": "1"}, "spec": {"holderIdentity": "us"}});
-    (Script::default().object(LEASE, lease.clone()).on(&format!("PATCH {LEASE}"), Answer::Echo), lease)
+/// A Lease that somebody holds.
+fn held(by: &str) -> Script {
+    let lease = ServedKind::built_in("coordination.k8s.io/v1", "Lease", "leases");
+    Script::default().keeps(lease).holds(LEASE, json!({"spec": {"holderIdentity": by}}))
 }
 
-async fn apply(server: &ApiServer, fence: Leadership, dry_run: bool) -> Result<ApplyReport, ClusterError> {
+async fn apply(server: &ApiServer, fence: Leadership) -> Result<ApplyReport, ClusterError> {
     let cluster = KubernetesCluster::management(server.connection().fenced(Some(fence)), PathBuf::new());
-    cluster.apply(&apply_request(MANIFESTS, dry_run), "2026-03-01T12:00:00Z".parse().unwrap()).await
+    cluster.apply(&apply_request(MANIFESTS), "2026-03-01T12:00:00Z".parse().unwrap()).await
 }
 
 fn written(server: &ApiServer) -> usize {
@@ -37,24 +38,23 @@ async fn only_the_process_that_leads_applies_anything() {
     ended.grant(Instant::now() + DURATION);
     ended.end();
     for fence in [never, expired, ended] {
-        let error = apply(&server, fence.clone(), false).await.unwrap_err().to_string();
+        let error = apply(&server, fence.clone()).await.unwrap_err().to_string();
         assert!(error.contains("does not lead, or no longer, and writes nothing"), "{error}");
         assert_eq!(written(&server), 0);
     }
     // What keeps nothing may be asked by anybody.
-    apply(&server, Leadership::default(), true).await.unwrap();
-    assert_eq!(written(&server), 0);
+    assert!(server.asked().iter().any(|asked| asked.method == "PATCH"));
     let leads = Leadership::default();
     leads.grant(Instant::now() + DURATION);
-    apply(&server, leads, false).await.unwrap();
+    apply(&server, leads).await.unwrap();
     assert!(written(&server) > 4);
 }
 
 #[tokio::test]
 async fn the_lead_is_dated_from_before_it_was_asked_for_and_ends_before_others_may_take_it() {
-    let (script, lease) = held();
     let late = Duration::from_millis(300);
-    let server = ApiServer::start(script.on(&format!("GET {LEASE}"), Answer::Late(late, lease))).await;
+    let lease = json!({"metadata": {"name": "stepgate"}, "spec": {"holderIdentity": "us"}});
+    let server = ApiServer::start(held("us").on(&format!("GET {LEASE}"), Answer::Late(late, lease))).await;
     let lease = Lease::new(server.connection(), "n", "stepgate", "us", DURATION);
     assert_eq!(lease.leadership().until(), None);
     assert_eq!(lease.hold("2026-03-01T12:00:00Z".parse().unwrap()).await.unwrap(), Holder::Us);
@@ -64,8 +64,7 @@ async fn the_lead_is_dated_from_before_it_was_asked_for_and_ends_before_others_m
 
 #[tokio::test]
 async fn the_lead_ends_when_another_holds_the_lease_and_when_it_is_let_go() {
-    let (script, _) = held();
-    let server = ApiServer::start(script.clone()).await;
+    let server = ApiServer::start(held("us")).await;
     let lease = Lease::new(server.connection(), "n", "stepgate", "us", DURATION);
     let now = "2026-03-01T12:00:00Z".parse().unwrap();
     lease.hold(now).await.unwrap();
@@ -73,12 +72,31 @@ async fn the_lead_ends_when_another_holds_the_lease_and_when_it_is_let_go() {
     let until = lease.leadership().until();
     server.answer(Script::default().on(&format!("GET {LEASE}"), Answer::Error(503, "not ready")));
     assert!(lease.hold(now).await.is_err() && until.is_some() && lease.leadership().until() == until);
-    let other = json!({"metadata": {"name": "stepgate", "resourceVersion": "2"}, "spec": {"holderIdentity": "other"}});
-    server.answer(Script::default().object(LEASE, other));
+    server.answer(held("other"));
     assert_eq!(lease.hold(now).await.unwrap(), Holder::Other(String::from("other")));
     assert_eq!(lease.leadership().until(), None);
-    server.answer(script);
+    server.answer(held("us"));
     lease.hold(now).await.unwrap();
     lease.release().await.unwrap();
     assert_eq!(lease.leadership().until(), None);
+}
+
+#[tokio::test]
+async fn of_many_processes_that_ask_at_once_one_leads_and_who_lets_go_is_followed_at_once() {
+    let server = ApiServer::start(held("")).await;
+    let now = "2026-03-01T12:00:00Z".parse().unwrap();
+    let lease = |name: usize| Lease::new(server.connection(), "n", "stepgate", &format!("process-{name}"), DURATION);
+    let leases: Vec<Lease> = (0..8).map(lease).collect();
+    for _ in 0..40 {
+        let holders = futures::future::join_all(leases.iter().map(|lease| lease.hold(now))).await;
+        let leading: Vec<usize> = (0..8).filter(|&name| leases[name].leadership().until().is_some()).collect();
+        let [leader] = leading.as_slice() else { panic!("{leading:?} lead, of {holders:?}") };
+        assert!(
+            holders
+                .iter()
+                .enumerate()
+                .all(|(name, holder)| (*holder.as_ref().unwrap() == Holder::Us) == (name == *leader))
+        );
+        leases[*leader].release().await.unwrap();
+    }
 }

@@ -1,5 +1,6 @@
 //! Probes of admission webhooks: what proves that one was called, and what is looked at where nothing does.
 
+use fake_api_server::ServedKind;
 use rollout::WebhookOutcome;
 
 use super::*;
@@ -9,7 +10,7 @@ const NAME: &str = "cert-manager-webhook";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/cert-manager-webhook";
 const CERTIFICATES: &str = "/apis/cert-manager.io/v1/certificates";
 const CREATED: &str = "POST /apis/cert-manager.io/v1/namespaces/default/certificates";
-const PATCHED: &str = "PATCH /apis/cert-manager.io/v1/namespaces/capi-system/certificates/serving";
+const SERVING: &str = "/apis/cert-manager.io/v1/namespaces/capi-system/certificates/serving";
 const SERVICE: &str = "/api/v1/namespaces/cert-manager/services/webhook";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/cert-manager/endpointslices";
 
@@ -23,7 +24,8 @@ fn configuration(more: &Value) -> Value {
 }
 
 fn with(configuration: &Value, certificates: &[Value]) -> Script {
-    served().object(VALIDATING, configuration.clone()).list(CERTIFICATES, certificates)
+    let certificate = ServedKind::custom("cert-manager.io/v1", "Certificate", "certificates");
+    served().keeps(certificate).object(VALIDATING, configuration.clone()).list(CERTIFICATES, certificates)
 }
 
 /// The Service behind the webhook, with endpoints that are ready or not.
@@ -59,7 +61,7 @@ async fn webhooks_are_probed_by_dry_runs_alone() {
     let denied = Answer::Error(403, "admission webhook \"webhook.cert-manager.io\" denied the request: no");
     let plain = configuration(&json!({}));
 
-    let (outcome, server) = probe(with(&plain, &existing).on(PATCHED, Answer::Echo)).await;
+    let (outcome, server) = probe(with(&plain, &existing).holds(SERVING, json!({}))).await;
     assert_eq!(outcome, WebhookOutcome::Answered);
     assert!(server.asked().iter().any(|asked| asked.method == "PATCH" && asked.query.contains("dryRun=All")));
     let (outcome, server) = probe(with(&plain, &[]).on(CREATED, denied)).await;
@@ -92,7 +94,6 @@ async fn a_request_that_passes_without_a_call_is_no_answer_and_endpoints_are_loo
         let configuration = configuration(&more);
         let script = || {
             with(&configuration, &[])
-                .on(CREATED, Answer::Echo)
                 .object("/api/v1/namespaces/default", json!({"metadata": {"name": "default"}}))
                 .list("/api/v1/namespaces", &[])
         };
@@ -111,8 +112,7 @@ async fn selectors_are_met_where_they_can_be_and_the_call_is_proven() {
     let selectors = json!({"objectSelector": {"matchLabels": {"checked": "yes"}}, "namespaceSelector": {"matchLabels": {"team": "a"}}});
     let script = with(&configuration(&selectors), &[])
         .object("/api/v1/namespaces/default", json!({"metadata": {"name": "default"}}))
-        .list("/api/v1/namespaces", &[json!({"metadata": {"name": "team-a", "labels": {"team": "a"}}})])
-        .on("POST /apis/cert-manager.io/v1/namespaces/team-a/certificates", Answer::Echo);
+        .list("/api/v1/namespaces", &[json!({"metadata": {"name": "team-a", "labels": {"team": "a"}}})]);
     let (outcome, server) = probe(script).await;
     assert_eq!(outcome, WebhookOutcome::Answered);
     let asked = server.asked();
@@ -132,12 +132,12 @@ async fn each_program_behind_a_configuration_has_to_answer() {
     other["failurePolicy"] = json!("Ignore");
     other["clientConfig"]["service"]["name"] = json!("other");
     two["webhooks"].as_array_mut().unwrap().push(other);
-    let script = || with(&two, &[]).on(CREATED, Answer::Echo);
+    let script = || with(&two, &[]);
     let (outcome, _server) = probe(script()).await;
     assert_unproven(&outcome, &["there is no Service cert-manager/other"]);
     // One of the same program as a webhook that was called needs no call of its own.
     two["webhooks"][1]["clientConfig"]["service"]["name"] = json!("webhook");
-    let (outcome, _server) = probe(with(&two, &[]).on(CREATED, Answer::Echo)).await;
+    let (outcome, _server) = probe(with(&two, &[])).await;
     assert_eq!(outcome, WebhookOutcome::Answered);
 }
 
@@ -154,7 +154,7 @@ async fn an_authority_that_is_still_missing_is_named_with_who_writes_it() {
 async fn what_was_configured_a_moment_ago_is_waited_for() {
     let mut recent = configuration(&json!({}));
     recent["metadata"]["creationTimestamp"] = json!("2026-03-01T11:59:58Z");
-    let (outcome, server) = probe(with(&recent, &[]).on(CREATED, Answer::Echo)).await;
+    let (outcome, server) = probe(with(&recent, &[])).await;
     assert_unproven(&outcome, &["only just changed"]);
     assert!(server.asked().iter().all(|asked| asked.method == "GET"));
 }
@@ -169,6 +169,6 @@ async fn a_webhook_at_an_address_of_its_own_has_to_be_called() {
         &["whether https://hooks.example.com/ answers only a call can tell", "failurePolicy Ignore"],
     );
     let at_url = configuration(&json!({"clientConfig": {"url": "https://hooks.example.com/"}}));
-    let (outcome, _server) = probe(with(&at_url, &[]).on(CREATED, Answer::Echo)).await;
+    let (outcome, _server) = probe(with(&at_url, &[])).await;
     assert_eq!(outcome, WebhookOutcome::Answered);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::CommitId;
+use fake_api_server::ServedKind;
 use policy::StagePolicy;
 use rollout::{
     EksaClusterExpectation, EtcdExpectation, EtcdMembership, Extent, GateHistory, KubeVipExpectation, ObjectReference,
@@ -260,7 +261,8 @@ async fn flux_objects_are_read_with_their_source() {
             &format!("/apis/source.toolkit.fluxcd.io/v1{base}/gitrepositories/fleet"),
             json!({"metadata": {"name": "fleet", "namespace": "flux-system"}}),
         )
-        .on(&format!("PATCH /apis/source.toolkit.fluxcd.io/v1{base}/gitrepositories/fleet"), Answer::Echo);
+        .keeps(ServedKind::custom("source.toolkit.fluxcd.io/v1", "GitRepository", "gitrepositories"))
+        .holds(&format!("/apis/source.toolkit.fluxcd.io/v1{base}/gitrepositories/fleet"), json!({}));
     let server = ApiServer::start(script).await;
     let cluster = KubernetesCluster::management(server.connection(), PathBuf::new());
     let flux = Expectation::Flux {

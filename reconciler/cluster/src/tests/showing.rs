@@ -1,6 +1,7 @@
 //! What is shown in the management cluster, and whose tokens it knows.
 
 use domain::ClusterName;
+use fake_api_server::ServedKind;
 use secrecy::SecretString;
 
 use super::*;
@@ -9,17 +10,13 @@ use crate::client::server::Answer;
 use crate::kubernetes::{Permit, Projection, RequestError, RolloutView};
 
 const ROLLOUTS: &str = "/apis/stepgate.dev/v1alpha1/namespaces/stepgate-system/rollouts";
-const EVENTS: &str = "POST /api/v1/namespaces/stepgate-system/events";
 
-/// A server with the definition of Rollout, on which events are answered so.
-fn defined(events: Answer) -> Script {
-    let written = json!({"metadata": {"name": "prod", "resourceVersion": "7", "uid": "u", "generation": 1}});
+/// A server with the definition of Rollout.
+fn defined() -> Script {
     Script::default()
         .serves(&[("stepgate.dev/v1alpha1", &[("rollouts", "Rollout", true)])])
-        .list(ROLLOUTS, &[])
-        .on(&format!("POST {ROLLOUTS}"), Answer::Echo)
-        .on(&format!("PATCH {ROLLOUTS}/prod/status"), Answer::Json(written))
-        .on(EVENTS, events)
+        .keeps(ServedKind::custom("stepgate.dev/v1alpha1", "Rollout", "rollouts"))
+        .keeps(ServedKind::built_in("v1", "Event", "events"))
 }
 
 fn view(state: &'static str) -> RolloutView {
@@ -42,14 +39,15 @@ async fn a_definition_that_comes_later_is_noticed_within_a_minute() {
     let mut projection = Projection::new(server.connection(), "stepgate-system");
     let start: jiff::Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
     projection.show(&[view("done")], start).await.unwrap();
-    server.answer(defined(Answer::Echo));
+    server.answer(defined());
     projection.show(&[view("done")], start + jiff::SignedDuration::from_secs(40)).await.unwrap();
     assert!(server.lines().contains(&format!("PATCH {ROLLOUTS}/prod/status")), "{:?}", server.lines());
 }
 
 #[tokio::test]
 async fn an_event_that_another_process_told_is_told() {
-    let server = ApiServer::start(defined(Answer::Error(409, "events \"prod\" already exists"))).await;
+    // Each has read before another one wrote.
+    let server = ApiServer::start(defined().list(ROLLOUTS, &[])).await;
     let now = "2026-03-01T12:00:00Z".parse().unwrap();
     let show = async |state| {
         Projection::new(server.connection(), "stepgate-system").show(&[view(state)], now).await.unwrap();
@@ -66,7 +64,7 @@ async fn an_event_that_another_process_told_is_told() {
 
 #[tokio::test]
 async fn a_machine_that_is_kept_is_told_once_with_the_command() {
-    let server = ApiServer::start(defined(Answer::Echo)).await;
+    let server = ApiServer::start(defined()).await;
     let mut projection = Projection::new(server.connection(), "stepgate-system");
     let start: jiff::Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
     let line = "Machine fleet/old: kubectl annotate machines.cluster.x-k8s.io old -n fleet a-".to_owned();

@@ -69,7 +69,7 @@ async fn what_flux_and_workloads_said_last_is_known_without_asking() {
     // What was applied without Flux stands in the place of what its Kustomizations say.
     let at = "2026-03-01T12:00:00Z".parse().unwrap();
     cluster
-        .apply(&apply_request("apiVersion: v1\nkind: Namespace\nmetadata: {name: capi-system}\n", false), at)
+        .apply(&apply_request("apiVersion: v1\nkind: Namespace\nmetadata: {name: capi-system}\n"), at)
         .await
         .unwrap();
     assert_eq!(cluster.told_of_flux(&request), None);

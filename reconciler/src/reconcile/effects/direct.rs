@@ -40,7 +40,6 @@ pub fn request(fleet: &Fleet, view: &ClusterView, commit: &CommitId) -> ApplyReq
         commit: commit.clone(),
         sets: ORDER.into_iter().filter_map(set).collect(),
         delete_data: fleet.policy.delete_data(view.name.as_str()),
-        dry_run: false,
     }
 }
 

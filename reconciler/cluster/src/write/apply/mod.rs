@@ -182,9 +182,6 @@ impl Run<'_> {
             self.note(index, &read);
             manifests.push(read?);
         }
-        if self.request.dry_run {
-            return self.apply_sets(&manifests).await.map(drop);
-        }
         self.refuse_conflicts(&manifests).await?;
         let mut inventory = Inventory::read(self.connection, self.request.cluster.as_str()).await?;
         let before = inventory.entries.clone();
@@ -291,7 +288,7 @@ impl Run<'_> {
 
     async fn apply_one(&mut self, manifest: &Manifest) -> Result<(Entry, String), ApplyError> {
         let (group, _) = manifest.api_version.split_once('/').unwrap_or_default();
-        let is_new = self.defined.contains(&(group.to_owned(), manifest.kind.clone())) && !self.request.dry_run;
+        let is_new = self.defined.contains(&(group.to_owned(), manifest.kind.clone()));
         let address = if is_new {
             self.addresses.find_defined(&manifest.api_version, &manifest.kind).await
         } else {
@@ -305,7 +302,7 @@ impl Run<'_> {
                 kind: format!("{} of {}", manifest.kind, manifest.api_version),
             })
         })?;
-        let sent = send(self.connection, manifest, &address, self.request.dry_run).await;
+        let sent = send(self.connection, manifest, &address, false).await;
         let sent = sent.map_err(|source| manifest.failed(source))?;
         let namespace = manifest.place(&address);
         let entry = Entry { uid: sent.metadata.uid, ..manifest.entry(namespace) };
@@ -313,9 +310,6 @@ impl Run<'_> {
     }
 
     async fn wait_until_established(&self, names: &[String]) -> Result<(), ApplyError> {
-        if self.request.dry_run {
-            return Ok(());
-        }
         let resource = CUSTOM_RESOURCE_DEFINITION.resource("v1");
         let deadline = Instant::now() + ESTABLISHED_WITHIN;
         for name in names {
