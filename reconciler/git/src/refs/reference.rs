@@ -129,12 +129,12 @@ fn take(file: &File) -> io::Result<bool> {
 
 /// Makes the lock as another name of `value`; false when somebody holds it.
 fn link(value: &Path, lock: &Path) -> io::Result<bool> {
-    // Who packs references removes the folders that this leaves empty, at any moment until the lock is in there.
-    if let Some(parent) = lock.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    match fs::hard_link(value, lock) {
+    let made = lock.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::hard_link(value, lock));
+    match made {
         Ok(()) => Ok(true),
+        // A branch whose name is the beginning of this one is in the way for good.
+        Err(error) if lock.ancestors().skip(1).any(Path::is_file) => Err(error),
+        // Held by somebody; or, until the lock is in there, its folder was empty and gone with whoever packs references.
         Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => Ok(false),
         Err(error) => Err(error),
     }
