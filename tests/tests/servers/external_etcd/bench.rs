@@ -56,7 +56,7 @@ pub struct Bench {
     folder: PathBuf,
     programs: Programs,
     /// The servers, where they are its own.
-    _own: Option<(Folder, ApiServer)>,
+    own: Option<(Folder, ApiServer)>,
     client: Client,
     cluster: KubernetesCluster,
     authority: Authority,
@@ -88,13 +88,24 @@ impl Bench {
         // What Stepgate does here it may do as it is installed.
         let connection = install(&server, &client).await?;
         bench.cluster = KubernetesCluster::management(connection, folder.path().join("backups"));
-        (bench._own, bench.quota) = (Some((folder, server)), quota);
+        (bench.own, bench.quota) = (Some((folder, server)), quota);
         let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": CLUSTER, "namespace": NAMESPACE}, "spec": {}});
         apply(&bench.client, &[cluster]).await?;
         bench.specify("etcd-1", "3.7.1").await?;
         bench.first().await?;
         Ok(bench)
+    }
+
+    /// Everything went well: nothing of it is kept.
+    pub fn done(self) {
+        let Self { own, members, .. } = self;
+        // Nobody writes there any more.
+        drop(members);
+        if let Some((folder, server)) = own {
+            drop(server);
+            folder.done();
+        }
     }
 
     /// Without members and objects, on a server that serves the kinds of etcd's controller; its
@@ -109,7 +120,7 @@ impl Bench {
         let bench = Self {
             folder: folder.to_owned(),
             programs,
-            _own: None,
+            own: None,
             client,
             cluster,
             authority,

@@ -85,7 +85,9 @@ fn members_are_replaced_one_by_one_and_old_ones_stay_until_they_may_go() {
             // A version that no member runs is not taken for theirs.
             bench.specify("etcd-2", "3.7.2").await?;
             bench.status(true).await?;
-            says(&bench, OldMembers::MayStay, "/version: 3.7.1, 3.7.2 expected").await
+            says(&bench, OldMembers::MayStay, "/version: 3.7.1, 3.7.2 expected").await?;
+            bench.done();
+            Ok(())
         },
     );
 }
@@ -110,7 +112,9 @@ fn a_broken_member_an_orphan_and_silence_open_no_gate() {
         bench.lose_secrets().await?;
         says(&bench, OldMembers::MayStay, "Secret eksa-system/shop-apiserver-etcd-client is not there").await?;
         bench.keep_secrets().await?;
-        says(&bench, OldMembers::MayStay, "is among the members, and no machine").await
+        says(&bench, OldMembers::MayStay, "is among the members, and no machine").await?;
+        bench.done();
+        Ok(())
     });
 }
 
@@ -129,7 +133,9 @@ fn a_lost_quorum_fails_and_a_leader_elected_anew_does_not() {
             bench.members.get_mut(name).unwrap().process.as_mut().unwrap().restart()?;
             bench.healthy(name).await?;
         }
-        says(&bench, OldMembers::MayStay, "pass").await
+        says(&bench, OldMembers::MayStay, "pass").await?;
+        bench.done();
+        Ok(())
     });
 }
 
@@ -173,7 +179,9 @@ fn a_first_member_is_taken_back_and_the_cluster_is_as_before() {
         let (cluster, namespace, name) = ("shop".parse()?, NAMESPACE.to_owned(), ETCD.to_owned());
         bench.act(&EtcdAct::Resume { cluster, namespace, name }).await?;
         bench.status(true).await?;
-        says(&bench, OldMembers::Gone, "pass").await
+        says(&bench, OldMembers::Gone, "pass").await?;
+        bench.done();
+        Ok(())
     });
 }
 
@@ -201,6 +209,7 @@ fn a_full_member_raises_an_alarm_that_holds_until_it_is_disarmed() {
         let said = bench.checked().await?;
         ensure!(said.status == CheckStatus::Unknown && !said.holds() && !said.waits(), "{said:?}");
         ensure!(said.line().contains("Secret eksa-system/shop-apiserver-etcd-client is not there"), "{said:?}");
+        bench.done();
         Ok(())
     });
 }
