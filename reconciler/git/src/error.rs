@@ -418,6 +418,11 @@ impl GitError {
             Self::Storage { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "let this user write into the repository's folder".to_owned()
             }
+            Self::Storage { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "something removes files of the repository while it is written to: give `git gc` and `git prune` no \
+                 `--prune=now` there, and no `gc.pruneExpire` of `now`"
+                    .to_owned()
+            }
             Self::ProgramMissing { program, .. } => format!("install `{program}` and put it on PATH"),
             Self::Authentication { .. } => {
                 "give --git-secret FOLDER with `username` and `password`, or `identity` and `known_hosts`".to_owned()

@@ -83,9 +83,7 @@ impl<'a> References<'a> {
                 return Ok(Swap::Differs(actual));
             }
             fs::rename(&lock, &target).map_err(storage("write", &target))?;
-            if let Some(parent) = target.parent() {
-                synchronise(parent)?;
-            }
+            synchronise_around(&target)?;
             Ok(Swap::Done)
         });
         self.recover(&value)?;
@@ -103,9 +101,7 @@ impl<'a> References<'a> {
             let lock = self.folder.join(name);
             if identity(&lock) == Some(ours) {
                 remove(&lock)?;
-                if let Some(parent) = lock.parent() {
-                    synchronise(parent)?;
-                }
+                synchronise_around(&lock)?;
             }
         }
         // The note last but one: without the value it says nothing.
@@ -140,6 +136,7 @@ fn link(value: &Path, lock: &Path) -> io::Result<bool> {
     }
 }
 
+/// Tries until something is done, or somebody has held what it needs for longer than anybody does; false then.
 fn tried(mut attempt: impl FnMut() -> io::Result<bool>) -> io::Result<bool> {
     for _ in 0..TRIES {
         if attempt()? {
@@ -148,6 +145,14 @@ fn tried(mut attempt: impl FnMut() -> io::Result<bool>) -> io::Result<bool> {
         std::thread::sleep(PAUSE);
     }
     Ok(false)
+}
+
+/// Makes the name of a reference durable. Where its folder has gone, somebody has packed it meanwhile, durably.
+fn synchronise_around(reference: &Path) -> Result<(), GitError> {
+    match reference.parent().map_or(Ok(()), synchronise) {
+        Err(GitError::Storage { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {

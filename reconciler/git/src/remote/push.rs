@@ -108,17 +108,21 @@ impl Repository {
                 return Err(refusal(&self.inner.location.to_string(), "push", &output));
             }
         }
-        let handle = self.handle();
-        let action = || format!("remove `{branch}` of {}", self.inner.location);
-        match handle.find_reference(&reference) {
-            // The library compares once more under its lock.
-            Ok(mut found) if found.target() == Some(expected) => {
-                found.delete().map_err(|error| library(action(), &error))
-            }
-            Ok(_) => Ok(()),
-            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
-            Err(error) => Err(library(action(), &error)),
+        let held = || match self.handle().refname_to_id(&reference) {
+            Ok(id) => Ok(Some(id)),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+            Err(error) => Err(library(format!("remove `{branch}` of {}", self.inner.location), &error)),
+        };
+        if held()? != Some(expected) {
+            return Ok(());
         }
+        // The program compares once more under its locks, and waits for whoever packs references.
+        let arguments = ["update-ref", "-d", reference.as_str(), &expected.to_string()];
+        let output = self.inner.program.run(Some(&self.inner.folder), None, &arguments)?;
+        if output.status.success() || held()? != Some(expected) {
+            return Ok(());
+        }
+        Err(refusal(&self.inner.location.to_string(), "update-ref", &output))
     }
 
     fn swap(&self, branch: &BranchName, new: Oid, expected: Option<Oid>) -> Result<PushOutcome, GitError> {

@@ -141,6 +141,16 @@ fn a_branch_in_a_work_tree_is_not_moved_under_its_feet() {
 }
 
 #[test]
+fn files_that_somebody_removes_meanwhile_are_told_with_what_does_that() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open();
+    let new = commit(&repository, &draft(None, &[("a", Some("2"))]));
+    std::fs::remove_dir_all(sandbox.path()).unwrap();
+    let error = repository.push(&branch("deploy"), &new, None).unwrap_err();
+    assert!(error.to_string().contains("fleet.git") && error.hint().unwrap().contains("--prune=now"), "{error}");
+}
+
+#[test]
 fn a_lock_left_behind_is_named() {
     let sandbox = Sandbox::with_files(&[("a", "1")]);
     let repository = sandbox.open();
@@ -188,26 +198,46 @@ fn a_process_killed_between_lock_and_move_blocks_nobody() {
     assert!(sandbox.path().join("refs/heads/main.lock").exists());
 }
 
+/// Does something while somebody packs the references of the repository all the time.
+fn while_packing<T: Send>(sandbox: &Sandbox, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let working = scope.spawn(work);
+        while !working.is_finished() {
+            sandbox.git(&["pack-refs", "--all"]);
+        }
+        working.join().unwrap()
+    })
+}
+
 #[test]
 fn who_packs_references_all_the_while_refuses_no_push() {
     let sandbox = Sandbox::with_files(&[("a", "1")]);
     let repository = sandbox.open();
     // Nested, so that packing removes folders too.
     let deploy = branch("teams/shop/deploy");
-    let head = std::thread::scope(|scope| {
-        let pushing = scope.spawn(|| {
-            (0..300).fold(None, |head, count| {
-                let new = commit(&repository, &draft(head.as_ref(), &[("a", Some(&count.to_string()))]));
-                assert_eq!(repository.push(&deploy, &new, head.as_ref()).unwrap(), PushOutcome::Pushed, "{count}");
-                Some(new)
-            })
-        });
-        while !pushing.is_finished() {
-            sandbox.git(&["pack-refs", "--all"]);
-        }
-        pushing.join().unwrap()
+    let head = while_packing(&sandbox, || {
+        (0..300).fold(None, |head, count| {
+            let new = commit(&repository, &draft(head.as_ref(), &[("a", Some(&count.to_string()))]));
+            assert_eq!(repository.push(&deploy, &new, head.as_ref()).unwrap(), PushOutcome::Pushed, "{count}");
+            Some(new)
+        })
     });
     assert_eq!(sandbox.head("teams/shop/deploy"), head);
+    sandbox.check();
+}
+
+#[test]
+fn who_packs_references_all_the_while_keeps_no_proposed_branch() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open();
+    let (main, proposed) = (repository.head(&branch("main")).unwrap().unwrap(), branch("stepgate/prod/capi"));
+    while_packing(&sandbox, || {
+        for count in 0..300 {
+            assert_eq!(repository.propose(&proposed, &main, None).unwrap(), PushOutcome::Pushed, "{count}");
+            repository.withdraw(&proposed, &main).unwrap();
+            assert_eq!(repository.head(&proposed).unwrap(), None, "{count}");
+        }
+    });
     sandbox.check();
 }
 
