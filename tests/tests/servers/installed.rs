@@ -227,8 +227,8 @@ fn the_installed_identity_may_do_what_it_has_to_and_takes_turns_by_a_lease() {
 }
 
 #[test]
-fn every_form_of_the_installation_is_accepted_by_a_dry_run_on_the_server() {
-    let name = "installed::every_form_of_the_installation_is_accepted_by_a_dry_run_on_the_server";
+fn every_form_of_the_installation_is_applied_and_makes_the_same_objects() {
+    let name = "installed::every_form_of_the_installation_is_applied_and_makes_the_same_objects";
     isolated(name, &["etcd", "kube-apiserver", "helm"], async |programs| {
         let folder = tempfile::tempdir()?;
         let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;

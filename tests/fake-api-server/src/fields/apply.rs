@@ -54,7 +54,7 @@ pub(super) fn prune(object: &mut Value, before: &FieldSet, owned: &FieldSet) {
     }
 }
 
-/// Takes a field away. An object of which nothing is left then is null.
+/// Takes a field away. An object or a list of which nothing is left then is null.
 fn remove(value: &mut Value, path: &[Element]) {
     match (path, &mut *value) {
         ([Element::Field(name)], Value::Object(fields)) => {
@@ -68,7 +68,7 @@ fn remove(value: &mut Value, path: &[Element]) {
         }
         _ => {}
     }
-    if value.as_object().is_some_and(Map::is_empty) {
+    if value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty) {
         *value = Value::Null;
     }
 }

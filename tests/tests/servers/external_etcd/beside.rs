@@ -163,6 +163,7 @@ fn simulated_members_are_judged_as_real_ones_are() {
         let said = told(&judged(&bench.read().await, may_stay));
         let (course, end) = simulated.course(may_stay);
         ensure!(said.starts_with("wait: ") && end.starts_with("wait: "), "real: {said}; simulated: {course:?}, {end}");
+        bench.done();
         Ok(())
     });
 }
