@@ -42,8 +42,12 @@ pub enum PushOutcome {
 const HOOKS: &[&str] =
     &["pre-receive", "update", "proc-receive", "reference-transaction", "post-receive", "post-update"];
 
-/// Packs after which `git gc --auto` is asked to look; it decides by `gc.autoPackLimit` (50) itself.
+/// Packs after which small ones are put together: each push adds one.
 const PACKS: usize = 50;
+
+/// Puts packs together so that each is at least twice as large as all smaller ones: what has been packed once is written anew
+/// only as often as the repository doubles, where `git gc --auto` writes everything anew each time. Of git 2.32 and newer.
+const REPACK: [&str; 5] = ["repack", "--geometric=2", "-d", "-l", "-q"];
 
 impl Repository {
     /// Moves `branch` from `expected` (none: it must be absent) to `new`, if it still holds `expected`.
@@ -260,11 +264,18 @@ impl Repository {
     }
 
     /// Lets git repack when many small packs have gathered, as its own receiving side does after a push.
+    /// Keeps the number of packs small. A failed clean-up is no failure of the push; the next one tries again.
     fn tidy(&self) {
         let packs = fs::read_dir(self.inner.folder.join("objects").join("pack")).map_or(0, Iterator::count) / 2;
-        if packs > PACKS {
-            // A failed clean-up is no failure of the push; the next one tries again.
-            let _ = self.inner.program.run(Some(&self.inner.folder), None, &["gc", "--auto", "--quiet"]);
+        if packs <= PACKS {
+            return;
+        }
+        let run = |arguments: &[&str]| self.inner.program.run(Some(&self.inner.folder), None, arguments);
+        // Which objects a partial clone may fetch later is said by its packs, and old versions of git lose that here.
+        let is_partial = self.handle().config().and_then(|config| config.get_string("extensions.partialclone")).is_ok();
+        let repacked = !is_partial && run(&REPACK).is_ok_and(|output| output.status.success());
+        if !repacked {
+            let _ = run(&["gc", "--auto", "--quiet"]);
         }
     }
 }

@@ -242,6 +242,27 @@ fn who_packs_references_all_the_while_keeps_no_proposed_branch() {
 }
 
 #[test]
+fn packs_stay_few_over_hundreds_of_pushes_and_nothing_is_lost() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open();
+    let packs = || {
+        let files = std::fs::read_dir(sandbox.path().join("objects/pack")).unwrap();
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "pack")).count()
+    };
+    let deploy = branch("deploy");
+    let mut head = None;
+    for count in 0..300 {
+        let new = commit(&repository, &draft(head.as_ref(), &[("a", Some(&count.to_string()))]));
+        assert_eq!(repository.push(&deploy, &new, head.as_ref()).unwrap(), PushOutcome::Pushed);
+        head = Some(new);
+        assert!(packs() <= 51, "{count}: {}", packs());
+    }
+    assert_eq!(sandbox.git(&["rev-list", "--count", "deploy"]).trim(), "300");
+    assert_eq!(files(&sandbox, "deploy")["a"], "299");
+    sandbox.check();
+}
+
+#[test]
 fn packed_references_are_swapped_too() {
     let sandbox = Sandbox::with_files(&[("a", "1")]);
     sandbox.git(&["pack-refs", "--all"]);
