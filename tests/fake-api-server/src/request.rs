@@ -18,8 +18,6 @@ pub struct Request {
     pub query: String,
     /// The media type of the body; what a patch means depends on it.
     pub content_type: String,
-    /// The media type that is asked for; it names what is wanted of the objects.
-    pub accept: String,
     /// The body; null where there is none.
     pub body: Value,
 }

@@ -24,7 +24,6 @@ const LARGEST_BODY: usize = 8 << 20;
 #[derive(Debug)]
 pub struct FakeApiServer {
     url: String,
-    shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
 
@@ -44,24 +43,18 @@ impl FakeApiServer {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let shared = Arc::new(Shared { state: Mutex::new(state), written: Notify::new() });
-        let serving = Arc::clone(&shared);
-        let router = Router::new().fallback(move |request| handle(Arc::clone(&serving), request));
+        let router = Router::new().fallback(move |request| handle(Arc::clone(&shared), request));
         let task = tokio::spawn(async move {
             // It serves until it is ended.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { url, shared, task })
+        Ok(Self { url, task })
     }
 
     /// Where it is reached, without credentials.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
-    }
-
-    /// What it keeps. Whoever changes it there tells no watch of it before the next request that writes.
-    pub fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state()
     }
 }
 
@@ -85,7 +78,6 @@ async fn handle(shared: Arc<Shared>, request: axum::extract::Request) -> Respons
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         content_type: text(&parts.headers, header::CONTENT_TYPE),
-        accept: text(&parts.headers, header::ACCEPT),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
     let answer = shared.state().answer(&request, Timestamp::now());

@@ -254,13 +254,12 @@ async fn handle(
         (StatusCode::from_u16(code).unwrap(), [(header::CONTENT_TYPE, "application/json")], text).into_response()
     };
     let Some(answer) = script.answer(&asked) else {
-        let text = |name: header::HeaderName| parts.headers.get(name).map_or("", |value| value.to_str().unwrap());
+        let content_type = parts.headers.get(header::CONTENT_TYPE);
         let request = Request {
             method: asked.method,
             path: asked.path,
             query: asked.query,
-            content_type: text(header::CONTENT_TYPE).to_owned(),
-            accept: text(header::ACCEPT).to_owned(),
+            content_type: content_type.map_or("", |kind| kind.to_str().unwrap()).to_owned(),
             body: asked.body,
         };
         return match kept.lock().unwrap().answer(&request, Timestamp::now()) {
