@@ -1,6 +1,7 @@
 //! One of the two servers, and what its answers say apart from revisions, identities and times.
 
 use std::collections::HashMap;
+use std::io;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -11,6 +12,7 @@ use kube::Client;
 use kube::client::Body;
 use regex::Regex;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::operation::{Follows, Known, Operation, collection};
 
@@ -30,7 +32,7 @@ pub struct Side {
 }
 
 struct Watching {
-    lines: std::pin::Pin<Box<dyn futures::Stream<Item = std::io::Result<String>> + Send>>,
+    lines: UnboundedReceiver<io::Result<String>>,
     kind: String,
 }
 
@@ -121,9 +123,18 @@ impl Side {
             return Ok(Value::Null);
         }
         let request = http::Request::get(format!("{}?{query}", operation.path)).body(Vec::new())?;
-        let lines = self.client.request_stream(request).await?.lines();
+        let mut lines = self.client.request_stream(request).await?.lines();
+        // Read all the time: a server ends the watch of who does not listen.
+        let (told, heard) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(line) = lines.next().await {
+                if told.send(line).is_err() {
+                    break;
+                }
+            }
+        });
         let kind = operation.path.rsplit('/').next().unwrap_or_default().to_owned();
-        self.watches.push(Watching { lines: Box::pin(lines), kind });
+        self.watches.push(Watching { lines: heard, kind });
         Ok(Value::Null)
     }
 
@@ -152,7 +163,7 @@ impl Side {
         for mut watching in std::mem::take(&mut self.watches) {
             let mut events: Vec<Value> = Vec::new();
             loop {
-                let line = tokio::time::timeout(patience, watching.lines.next()).await;
+                let line = tokio::time::timeout(patience, watching.lines.recv()).await;
                 let line = line.with_context(|| format!("a watch of {} does not end: {events:?}", watching.kind))?;
                 let line = line.with_context(|| format!("a watch of {} ended: {events:?}", watching.kind))??;
                 let mut event: Value = serde_json::from_str(&line)?;
