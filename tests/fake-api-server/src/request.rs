@@ -8,7 +8,7 @@ use crate::kind::ServedKind;
 use crate::reply::Reply;
 
 /// A request as it arrived.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Request {
     /// Such as `GET`.
     pub method: String,

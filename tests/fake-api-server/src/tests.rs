@@ -17,7 +17,7 @@ fn ask(state: &mut State, method: &str, path: &str, query: &str, body: Value) ->
         _ => "application/json",
     };
     let [method, path, query, content_type] = [method, path, query, content_type].map(str::to_owned);
-    let request = Request { method, path, query, content_type, body, ..Request::default() };
+    let request = Request { method, path, query, content_type, body };
     state.answer(&request, "2026-03-01T12:00:00Z".parse().unwrap())
 }
 

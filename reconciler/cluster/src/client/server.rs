@@ -152,7 +152,6 @@ impl Script {
                 content_type: "application/apply-patch+yaml".to_owned(),
                 query: "fieldManager=somebody".to_owned(),
                 body: object.clone(),
-                ..Request::default()
             };
             let answer = state.answer(&request, "2026-03-01T11:00:00Z".parse().unwrap());
             assert!(matches!(answer, fake_api_server::Answer::Reply(reply) if reply.code == 201), "{path}");
