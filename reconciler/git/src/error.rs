@@ -419,8 +419,8 @@ impl GitError {
                 "let this user write into the repository's folder".to_owned()
             }
             Self::Storage { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "something removes files of the repository while it is written to: give `git gc` and `git prune` no \
-                 `--prune=now` there, and no `gc.pruneExpire` of `now`"
+                "the repository was moved or removed meanwhile, or something takes what is being written: give `git gc` \
+                 and `git prune` no `--prune=now` there, and no `gc.pruneExpire` of `now`"
                     .to_owned()
             }
             Self::ProgramMissing { program, .. } => format!("install `{program}` and put it on PATH"),

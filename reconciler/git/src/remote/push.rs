@@ -49,6 +49,9 @@ const PACKS: usize = 50;
 /// only as often as the repository doubles, where `git gc --auto` writes everything anew each time. Of git 2.32 and newer.
 const REPACK: [&str; 5] = ["repack", "--geometric=2", "-d", "-l", "-q"];
 
+/// As long as a push waits for the same locks (`References`), in milliseconds.
+const PATIENT: [&str; 4] = ["-c", "core.filesRefLockTimeout=2000", "-c", "core.packedRefsTimeout=2000"];
+
 impl Repository {
     /// Moves `branch` from `expected` (none: it must be absent) to `new`, if it still holds `expected`.
     ///
@@ -121,7 +124,8 @@ impl Repository {
             return Ok(());
         }
         // The program compares once more under its locks, and waits for whoever packs references.
-        let arguments = ["update-ref", "-d", reference.as_str(), &expected.to_string()];
+        let expected_text = expected.to_string();
+        let arguments = [&PATIENT[..], &["update-ref", "-d", &reference, &expected_text]].concat();
         let output = self.inner.program.run(Some(&self.inner.folder), None, &arguments)?;
         if output.status.success() || held()? != Some(expected) {
             return Ok(());
@@ -263,7 +267,6 @@ impl Repository {
         Ok(PushOutcome::Lost { actual: actual.map(commit_id).transpose()? })
     }
 
-    /// Lets git repack when many small packs have gathered, as its own receiving side does after a push.
     /// Keeps the number of packs small. A failed clean-up is no failure of the push; the next one tries again.
     fn tidy(&self) {
         let packs = fs::read_dir(self.inner.folder.join("objects").join("pack")).map_or(0, Iterator::count) / 2;

@@ -203,7 +203,8 @@ fn while_packing<T: Send>(sandbox: &Sandbox, work: impl FnOnce() -> T + Send) ->
     std::thread::scope(|scope| {
         let working = scope.spawn(work);
         while !working.is_finished() {
-            sandbox.git(&["pack-refs", "--all"]);
+            // Both want the same locks: who packs may be the one that is refused.
+            let _ = sandbox.try_git(&sandbox.path(), &["pack-refs", "--all"], "");
         }
         working.join().unwrap()
     })
