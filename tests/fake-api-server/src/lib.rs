@@ -98,6 +98,12 @@ impl State {
         Ok(Answer::Reply(reply))
     }
 
+    /// Whether the objects of some kind are at this path.
+    #[must_use]
+    pub fn serves(&self, path: &str) -> bool {
+        Place::of(path, &self.kinds).is_ok()
+    }
+
     /// Whether a namespace was given, or is kept as an object.
     fn has_namespace(&self, name: &str) -> bool {
         let key = Key { resource: "namespaces".to_owned(), namespace: String::new(), name: name.to_owned() };

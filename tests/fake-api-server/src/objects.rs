@@ -36,7 +36,7 @@ pub(crate) struct Objects {
     changes: Vec<Change>,
     identities: u64,
     /// Objects that are kept with a field that is null, and that nobody is shown.
-    rough: BTreeSet<Key>,
+    with_nulls: BTreeSet<Key>,
 }
 
 impl Default for Objects {
@@ -48,7 +48,7 @@ impl Default for Objects {
             versions: BTreeMap::new(),
             changes: Vec::new(),
             identities: 0,
-            rough: BTreeSet::new(),
+            with_nulls: BTreeSet::new(),
         }
     }
 }
@@ -111,18 +111,18 @@ impl Objects {
     }
 
     /// Whether an object is kept otherwise than it is shown: what changes nothing of it writes it anew.
-    pub(crate) fn is_rough(&self, key: &Key) -> bool {
-        self.rough.contains(key)
+    pub(crate) fn has_nulls(&self, key: &Key) -> bool {
+        self.with_nulls.contains(key)
     }
 
-    pub(crate) fn make_rough(&mut self, key: &Key) {
-        self.rough.insert(key.clone());
+    pub(crate) fn note_nulls(&mut self, key: &Key) {
+        self.with_nulls.insert(key.clone());
     }
 
     /// Keeps an object as it is from now on, or that it is gone; its `resourceVersion` is set.
     pub(crate) fn put(&mut self, key: &Key, object: Option<Value>) -> Option<Arc<Value>> {
         self.revision += 1;
-        self.rough.remove(key);
+        self.with_nulls.remove(key);
         let after = object.map(|object| Arc::new(self.stamped(object)));
         let before = self.get(key).cloned();
         self.versions.entry(key.clone()).or_default().push((self.revision, after.clone()));

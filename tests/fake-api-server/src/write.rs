@@ -109,7 +109,7 @@ impl Write<'_> {
             after["metadata"]["generation"] = json!(before["metadata"]["generation"].as_u64().unwrap_or_default() + 1);
         }
         managers.write_to(&mut after);
-        if after == *before && !self.objects.is_rough(&key) {
+        if after == *before && !self.objects.has_nulls(&key) {
             return Ok(Reply::ok(after));
         }
         if is_ending(&after) && finalizers(&after).is_empty() {
@@ -118,7 +118,7 @@ impl Write<'_> {
         }
         let kept = self.keep(&key, after, &managers);
         if !nulls.is_empty() && !self.is_dry_run {
-            self.objects.make_rough(&key);
+            self.objects.note_nulls(&key);
         }
         Ok(Reply::ok(kept))
     }
@@ -155,7 +155,7 @@ impl Write<'_> {
         }
         let mut object = (*before).clone();
         if is_ending(&object) {
-            if !self.objects.is_rough(&key) {
+            if !self.objects.has_nulls(&key) {
                 return Ok(Reply::ok(object));
             }
             let managers = Managers::of(&object);

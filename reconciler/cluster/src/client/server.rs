@@ -137,9 +137,7 @@ impl Script {
         let found = self.answers.iter().filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
         found.map(|(_, answer)| answer.clone())
     }
-}
 
-impl Script {
     /// What is kept at first.
     fn state(&self) -> State {
         // Which namespaces there are is nothing that these tests are about.
@@ -252,7 +250,9 @@ async fn handle(
     let json = |code: u16, text: String| {
         (StatusCode::from_u16(code).unwrap(), [(header::CONTENT_TYPE, "application/json")], text).into_response()
     };
-    let Some(answer) = script.answer(&asked) else {
+    let is_kept = kept.lock().unwrap().serves(&asked.path);
+    let unknown = || (!is_kept).then_some(Answer::Text(404, "404 page not found"));
+    let Some(answer) = script.answer(&asked).or_else(unknown) else {
         let content_type = parts.headers.get(header::CONTENT_TYPE);
         let request = Request {
             method: asked.method,

@@ -120,7 +120,7 @@ fn what_the_server_in_memory_answers_is_what_a_real_one_answers() {
                 }
             }
             ensure!(differences.is_empty(), "seed {seed}\n\n{}", differences.join("\n"));
-            let patience = Duration::from_secs(20);
+            let patience = Duration::from_secs(60);
             let (expected, found) =
                 (real.watched(&kinds(), patience).await?, memory.watched(&kinds(), patience).await?);
             ensure!(
