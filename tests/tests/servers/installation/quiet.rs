@@ -2,12 +2,12 @@
 
 use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
-use tests::servers::manifests::{kind_in, kind_of_cluster};
+use tests::servers::manifests::{kind_in, kind_of_cluster, list};
 use tests::servers::{FLUX_NAMESPACE, Folder, isolated};
 
-use super::{Controller, Installation, NEEDED};
+use super::{Controller, Installation, NEEDED, SYSTEM};
 
 /// So many passes are waited for.
 const PASSES: f64 = 4.0;
@@ -42,7 +42,7 @@ fn nothing_is_written_while_nothing_changes_and_requests_keep_their_pace() {
         scene.until("the cluster is shown", &controller, shown).await?;
         let done = async || Ok(controller.metric(&state("done")).await.filter(|count| *count == 1.0));
         scene.until("the cluster is done", &controller, done).await?;
-        assert_writes_nothing(&scene, &controller, async |_| Ok(true)).await?;
+        assert_writes_nothing(&scene, &controller, "done", async |_| Ok(true)).await?;
 
         // One that waits: Flux has not fetched the stage that was committed.
         scene
@@ -59,7 +59,7 @@ fn nothing_is_written_while_nothing_changes_and_requests_keep_their_pace() {
             let is_list = |line: &Value| line["verb"] == "list" && line["objectRef"]["resource"] == "nodes";
             Ok(scene.asked()?.iter().skip(since).any(is_list))
         };
-        assert_writes_nothing(&scene, &controller, is_read).await?;
+        assert_writes_nothing(&scene, &controller, "waiting", is_read).await?;
 
         scene.assert_nothing_was_refused()?;
         scene.assert_paced(started, PER_SECOND)?;
@@ -92,19 +92,20 @@ fn assert_told_at_once(scene: &Installation) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Over several passes, and until `is_enough` of what was asked for since, nothing is written to the API server or to the deploy branch, whatever
-/// happens to fields that gates do not read.
+/// Once the cluster is shown in this state: over several passes, and until `is_enough` of what was asked for since, nothing is written to the API
+/// server or to the deploy branch, whatever happens to fields that gates do not read.
 async fn assert_writes_nothing(
     scene: &Installation,
     controller: &Controller,
+    state: &str,
     is_enough: impl AsyncFn(usize) -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
     let passes = async || controller.metric("stepgate_passes_total{result=\"success\"}").await.unwrap_or_default();
     // What was decided a moment ago may still be shown.
     let (mut seen, mut before) = (passes().await, scene.written(0)?.len());
     let is_calm = async || {
-        let (now, written) = (passes().await, scene.written(0)?.len());
-        if written != before {
+        let (is_shown, now, written) = (is_shown(scene, state).await?, passes().await, scene.written(0)?.len());
+        if !is_shown || written != before {
             (seen, before) = (now, written);
         }
         anyhow::Ok((now >= seen + 2.0).then_some(()))
@@ -120,6 +121,22 @@ async fn assert_writes_nothing(
     assert_eq!(scene.written(asked)?, Vec::<String>::new());
     assert_eq!(scene.cluster.repository.head()?, head);
     Ok(())
+}
+
+/// The `Rollout` says this state, and its event is there. Both are written beside the passes at the pace of requests, so that several passes may come
+/// between the two.
+async fn is_shown(scene: &Installation, state: &str) -> anyhow::Result<bool> {
+    let client = &scene.cluster.client;
+    let rollouts = list(client, ("stepgate.dev/v1alpha1", "Rollout"), SYSTEM).await?;
+    let events = list(client, ("v1", "Event"), SYSTEM).await?;
+    let is_told = |rollout: &DynamicObject| {
+        let since = &rollout.data["status"]["since"];
+        events.iter().any(|event| {
+            event.data["involvedObject"]["uid"].as_str() == rollout.metadata.uid.as_deref()
+                && event.data["firstTimestamp"] == *since
+        })
+    };
+    Ok(rollouts.iter().any(|rollout| rollout.data["status"]["state"] == state && is_told(rollout)))
 }
 
 /// A heartbeat of a Node, and notes of others on what the gates look at.
