@@ -17,7 +17,7 @@ mod harness {
     use policy::ControlPlaneGate;
     use rollout::{Effect, StageName};
     use simulator::model::{
-        Controller, Crash, Scenario, Simulation, Story, in_place_scenario, play, scenario, tanzu_scenario,
+        Controller, Crash, Scenario, Simulation, Story, Torn, in_place_scenario, play, scenario, tanzu_scenario,
     };
 
     #[expect(clippy::disallowed_methods, reason = "how many plans to try is the caller's choice")]
@@ -122,13 +122,18 @@ mod harness {
         }
     }
 
-    /// Stops at every single effect of calm rollouts, in each of the three ways, and resumes with nothing but git and the
-    /// cluster.
+    /// Every way in which a process can end or fail at an effect.
+    fn crashes(effect: &Effect) -> Vec<Crash> {
+        let whole = [Crash::Before, Crash::After, Crash::AnswerLost];
+        let torn = Torn::ways(effect).into_iter().flat_map(|torn| [Crash::Within(torn), Crash::Failed(torn)]);
+        whole.into_iter().chain(torn).collect()
+    }
+
+    /// Stops at every single effect of calm rollouts, and in the middle of it, in every way, and resumes with nothing but git and the cluster.
     #[test]
     fn a_crash_at_any_effect_changes_nothing() {
         let started = clock();
-        let mut tried = 0;
-        let mut scenarios = 0;
+        let (mut tried, mut torn, mut scenarios) = (0, 0, 0);
         for seed in seeds(USUAL) {
             if tried >= plans(USUAL) {
                 break;
@@ -137,7 +142,7 @@ mod harness {
             let calm = scenario(seed, true);
             let mut simulation = calm.simulation.clone();
             let mut controller = Controller::start(&simulation);
-            let mut branches: Vec<(Simulation, Controller, usize, String)> = Vec::new();
+            let mut branches: Vec<(Simulation, Controller, usize, String, Vec<Crash>)> = Vec::new();
             let mut before = String::new();
             // The undisturbed run, and where it could be disturbed.
             loop {
@@ -146,7 +151,8 @@ mod harness {
                 for (index, effect) in turn.effects.iter().enumerate() {
                     let kind = kind(effect);
                     if kind != before {
-                        branches.push((simulation_before.clone(), controller_before.clone(), index, kind.clone()));
+                        let (simulation, controller) = (simulation_before.clone(), controller_before.clone());
+                        branches.push((simulation, controller, index, kind.clone(), crashes(effect)));
                     }
                     before = kind;
                 }
@@ -162,8 +168,8 @@ mod harness {
             finish(&mut simulation, &mut controller, &calm, &context);
             stand_still(&mut simulation, &mut controller, &context);
             let (history, tree) = (simulation.history(), simulation.branch().head().unwrap().tree.clone());
-            for (simulation, controller, index, kind) in branches {
-                for crash in [Crash::Before, Crash::After, Crash::AnswerLost] {
+            for (simulation, controller, index, kind, crashes) in branches {
+                for crash in crashes {
                     let context = format!("STEPGATE_SEED={seed}, {crash:?} effect {kind} at {}", simulation.now());
                     let (mut simulation, mut controller) = (simulation.clone(), controller.clone());
                     let turn = controller.decide(&mut simulation).unwrap();
@@ -179,11 +185,12 @@ mod harness {
                         assert_eq!(end.tree[name].parts, cluster.parts, "{context}: another tree");
                     }
                     tried += 1;
+                    torn += u32::from(matches!(crash, Crash::Within(_) | Crash::Failed(_)));
                 }
             }
         }
         println!(
-            "{tried} crashes in {scenarios} rollouts: {:?}, {:?} each",
+            "{tried} crashes, {torn} of them in the middle of an effect, in {scenarios} rollouts: {:?}, {:?} each",
             started.elapsed(),
             started.elapsed() / u32::try_from(tried).unwrap()
         );

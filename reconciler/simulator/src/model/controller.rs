@@ -11,24 +11,14 @@ use rollout::{
 };
 
 use super::{
-    ModelCluster, defect::Defect, invariant, simulation::Simulation, violation::Violation, waves, waves::Decided,
+    ModelCluster, crash::Crash, defect::Defect, invariant, simulation::Simulation, violation::Violation, waves,
+    waves::Decided,
 };
 
 /// How often a cluster is looked at when nothing else asks for it.
 const POLL: SignedDuration = SignedDuration::from_secs(60);
 /// How long after a commit, or a refused one, the controller looks again.
 const SOON: SignedDuration = SignedDuration::from_millis(200);
-
-/// How a process ends at an effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Crash {
-    /// Before the effect is carried out.
-    Before,
-    /// After it is carried out, before anything is remembered.
-    After,
-    /// It does not end; but the answer to the effect is lost, and it takes the effect for failed.
-    AnswerLost,
-}
 
 /// What a controller decided for one cluster, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,7 +176,8 @@ impl Controller {
                 continue;
             }
             let soonest = simulation.now() + SOON;
-            match effect {
+            let left = crash.map(|crash| crash.left_of(effect));
+            match left.as_ref().unwrap_or(effect) {
                 Effect::Observe { confirm, at } => {
                     if let Some(memory) = self.memories.get_mut(&turn.cluster) {
                         // A reading that was asked for at this very moment is made at once, unless there is one already.
@@ -241,11 +232,11 @@ impl Controller {
                 Effect::Hold { .. } | Effect::Blocked { .. } | Effect::Done => {}
             }
             match crash {
-                Some(Crash::After) => {
+                Some(Crash::After | Crash::Within(_)) => {
                     self.start_again(simulation);
                     return;
                 }
-                Some(Crash::AnswerLost) => break,
+                Some(Crash::AnswerLost | Crash::Failed(_)) => break,
                 Some(Crash::Before) | None => {}
             }
         }

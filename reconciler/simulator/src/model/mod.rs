@@ -6,6 +6,7 @@
 
 mod branch;
 mod controller;
+mod crash;
 mod defect;
 mod fleet;
 mod invariant;
@@ -16,7 +17,8 @@ mod violation;
 mod waves;
 
 pub use branch::{BranchCommit, ClusterTree, DeployBranch, LostRace, NewCommit, Parts, part_digest, tree_digest};
-pub use controller::{Controller, Crash, Turn};
+pub use controller::{Controller, Turn};
+pub use crash::{Crash, Torn};
 pub use defect::Defect;
 pub use fleet::{ModelCluster, SourceCommit};
 pub use play::{Played, play};

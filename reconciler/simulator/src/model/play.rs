@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use rollout::Effect;
 
 use super::{
-    controller::{Controller, Crash, Turn},
+    controller::{Controller, Turn},
+    crash::{Crash, Torn},
     scenario::Scenario,
     simulation::Simulation,
 };
@@ -21,6 +22,9 @@ const STOPPED: u64 = 4;
 
 /// The longest time for which a process is stopped: four terms of a lease.
 const LONGEST_STOP: SignedDuration = SignedDuration::from_secs(60);
+
+/// One of so many effects of several writes is torn.
+const TORN: u64 = 8;
 
 /// How long a process may write to clusters without renewing its lease (`run --lease-duration`).
 const TERM: SignedDuration = SignedDuration::from_secs(15);
@@ -113,6 +117,8 @@ pub struct Played {
 pub fn play(scenario: &Scenario, seed: u64, start: impl Fn(&Simulation) -> Controller) -> Played {
     let mut simulation = scenario.simulation.clone();
     let mut random = Random::new(seed.wrapping_add(0x00c0_ffee));
+    // As of the replicas.
+    let mut tearing = Random::new(seed.wrapping_add(0x7e_a125));
     let mut controller = start(&simulation);
     let mut replicas = Replicas::new(&simulation, seed, random.chance(1, 3), &start);
     let several = !replicas.others.is_empty();
@@ -137,10 +143,10 @@ pub fn play(scenario: &Scenario, seed: u64, start: impl Fn(&Simulation) -> Contr
         let crash = random.choose(&[Crash::Before, Crash::After, Crash::AnswerLost]).copied();
         let crash = crash.filter(|_| random.chance(1, 20));
         let mut left = random.below(u64::try_from(turn.effects.len()).unwrap_or(1));
-        controller.perform(&mut simulation, &turn, |_| {
+        controller.perform(&mut simulation, &turn, |effect| {
             let now = left == 0;
             left = left.wrapping_sub(1);
-            crash.filter(|_| now)
+            crash.filter(|_| now).or_else(|| tear(effect, &mut tearing))
         });
     }
     replicas.go_on(&mut simulation, true);
@@ -152,4 +158,12 @@ pub fn play(scenario: &Scenario, seed: u64, start: impl Fn(&Simulation) -> Contr
         BTreeMap::new()
     };
     Played { simulation, controller, last }
+}
+
+/// Ends or fails in the middle of an effect, at times.
+fn tear(effect: &Effect, random: &mut Random) -> Option<Crash> {
+    let ways = Torn::ways(effect);
+    let torn = *random.choose(&ways)?;
+    let crash = if random.chance(1, 2) { Crash::Within(torn) } else { Crash::Failed(torn) };
+    random.chance(1, TORN).then_some(crash)
 }
