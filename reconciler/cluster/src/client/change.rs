@@ -1,5 +1,7 @@
 //! Requests that change something, or would.
 
+use std::sync::Arc;
+
 use axum::http;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject};
@@ -41,7 +43,7 @@ impl Connection {
     /// What a path answers that a request is posted to which creates nothing.
     pub(crate) async fn post(&self, path: &str, attempt: &str) -> Result<Vec<u8>, RequestError> {
         let request = http::Request::post(path).body(Vec::new()).map_err(kube::core::request::Error::BuildRequest);
-        self.answer(attempt, request).await
+        self.answer(attempt, request).await.map(Arc::unwrap_or_clone)
     }
 
     /// Deletes an object as it was read: one that changed since, or was made anew, is a conflict.

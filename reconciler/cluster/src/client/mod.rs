@@ -16,3 +16,4 @@ pub(crate) mod review;
 pub(crate) mod secrets;
 #[cfg(test)]
 pub(crate) mod server;
+mod shared_read;

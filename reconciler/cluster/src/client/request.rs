@@ -1,6 +1,7 @@
 //! Single requests to an API server: every one with a limit of time and size, and an error that says what was attempted.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http;
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::Kind;
+use super::shared_read::{Asked, Read, answer_of};
 
 /// Objects on one page of a list.
 const PAGE: u32 = 500;
@@ -386,15 +388,40 @@ impl Connection {
         RequestError::new(attempt, &self.server, &kube::Error::BuildRequest(error))
     }
 
-    /// Sends a request and reads its answer. Nothing of it is logged: it may be a Secret.
+    /// Sends a request and reads its answer. What others wait to ask as well is sent once.
     pub(super) async fn answer(
         &self,
         attempt: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Vec<u8>, RequestError> {
-        let failed = |error: kube::Error| RequestError::new(attempt, &self.server, &error);
+    ) -> Result<Arc<Vec<u8>>, RequestError> {
         let request = request.map_err(|error| self.unbuilt(attempt, error))?;
-        self.permit().await;
+        if request.method() != http::Method::GET {
+            self.permit().await;
+            return self.in_turn(attempt, request).await.map(Arc::new);
+        }
+        let read = Read::of(&request);
+        match self.shared_reads.ask(&read) {
+            Asked::Now(mut turn) => {
+                self.permit().await;
+                turn.begin();
+                let answer = self.in_turn(attempt, request).await.map(Arc::new);
+                turn.end(&answer);
+                answer
+            }
+            Asked::Before(receiver) => match timeout(self.timeout, answer_of(receiver)).await {
+                Ok(Some(answer)) => answer,
+                // Whoever wanted to ask has given up, or does not get on with it.
+                Ok(None) | Err(_) => {
+                    self.permit().await;
+                    self.in_turn(attempt, request).await.map(Arc::new)
+                }
+            },
+        }
+    }
+
+    /// Sends a request whose turn has come, and reads its answer. Nothing of it is logged: it may be a Secret.
+    async fn in_turn(&self, attempt: &str, request: http::Request<Vec<u8>>) -> Result<Vec<u8>, RequestError> {
+        let failed = |error: kube::Error| RequestError::new(attempt, &self.server, &error);
         let mut patience = self.timeout;
         if let Some(fence) = self.fence.as_ref().filter(|_| writes(&request)) {
             let not_leading = || RequestError::NotLeading { attempt: attempt.to_owned(), server: self.server.clone() };

@@ -37,6 +37,14 @@ impl Own {
         Self::Workload { namespace: namespace.to_owned(), secret: format!("{name}-kubeconfig"), known: Box::default() }
     }
 
+    /// The connection made last, where there is one: a reading notices when the Secret has changed.
+    pub(crate) async fn last(&self, management: &Connection) -> Option<Connection> {
+        match self {
+            Self::Management => Some(management.clone()),
+            Self::Workload { known, .. } => known.lock().await.as_ref().map(|(_, connection)| connection.clone()),
+        }
+    }
+
     /// Connects, or returns the connection that there is while the Secret stays the same.
     pub(crate) async fn connect(&self, management: &Connection) -> Result<Opened, ClusterError> {
         let (namespace, name, known) = match self {

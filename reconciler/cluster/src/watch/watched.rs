@@ -11,7 +11,6 @@ use crate::client::connection::Connection;
 use crate::kubernetes::KubernetesCluster;
 use crate::read::fargate::Awaited;
 use crate::read::observe;
-use crate::read::workload::Opened;
 use crate::read::workload::Own;
 
 /// Whom a cluster tells of changes, and what watches for it.
@@ -86,7 +85,11 @@ impl Watched {
             }
             self.management.watches.follow(&cluster.management, &self.cluster, managed);
         }
-        if let Ok(Opened { connection, .. }) = cluster.own.connect(&cluster.management).await {
+        let connection = match cluster.own.last(&cluster.management).await {
+            Some(connection) => Some(connection),
+            None => cluster.own.connect(&cluster.management).await.ok().map(|opened| opened.connection),
+        };
+        if let Some(connection) = connection {
             let mut known = self.own.lock().unwrap_or_else(PoisonError::into_inner);
             // New credentials make a new connection, and the watches of the old one would end with it.
             if known.as_ref().is_none_or(|(before, _)| !before.is_same(&connection)) {
