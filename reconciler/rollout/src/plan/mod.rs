@@ -1,13 +1,16 @@
 //! What a rollout is going to do, stage by stage.
 
 mod build;
+mod default_stages;
 mod etcd;
 mod expected_time;
 mod hops;
 mod machines;
 mod node_time;
+mod order;
 mod risk;
 mod skew;
+mod stage_rules;
 mod stage_time;
 mod version;
 

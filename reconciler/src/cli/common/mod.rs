@@ -1,5 +1,6 @@
 //! What verbs share: opening the fleet, output, errors and exit codes.
 
+pub(in crate::cli) mod arguments;
 pub(in crate::cli) mod completion;
 pub(in crate::cli) mod eksctl;
 pub(in crate::cli) mod error;
