@@ -23,10 +23,14 @@ mod upgrader;
 mod version;
 mod web;
 
+use std::error::Error;
 use std::ffi::OsString;
+use std::num::ParseIntError;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use common::arguments::{ClusterArguments, FleetArguments, ReportArguments};
@@ -192,6 +196,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // clap's own texts: help and version go to standard output and are no failure.
+            let error = with_help(error);
             let _ = error.print();
             return if error.use_stderr() { Exit::Error.into() } else { Exit::Success.into() };
         }
@@ -216,6 +221,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Exit::Error.into()
         }
     }
+}
+
+/// Says what to write in the place of a text that is no number, which the parser of numbers leaves out.
+fn with_help(mut error: clap::Error) -> clap::Error {
+    if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) {
+        let help = StyledStr::from("write a whole number, such as 30");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![help]));
+    }
+    error
 }
 
 fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
@@ -277,6 +291,14 @@ mod tests {
         ] {
             assert_eq!(called(program).as_deref(), expected, "{program}");
         }
+    }
+
+    #[test]
+    fn a_text_in_the_place_of_a_number_is_refused_with_help() {
+        let arguments = ["stepgate", "status", "--requests-per-second", "many"];
+        let error = with_help(Cli::try_parse_from(arguments).unwrap_err()).to_string();
+        assert!(error.contains("'many' for '--requests-per-second <NUMBER>'"), "{error}");
+        assert!(error.contains("write a whole number, such as 30"), "{error}");
     }
 
     #[test]
