@@ -4,6 +4,7 @@
 //! Architecture Invariant: everything here is a value or a pure function of values. What is read of git comes in, and errors are names that are
 //! refused.
 
+pub mod apis;
 pub mod chain;
 mod changes;
 mod contract;
@@ -12,7 +13,6 @@ pub mod definitions;
 pub mod difference;
 mod directory;
 pub mod edits;
-mod eks_way_back;
 mod eksctl;
 mod error;
 pub mod expectation;
@@ -20,8 +20,6 @@ pub mod facts;
 #[cfg(test)]
 mod fuzzed;
 pub mod images;
-pub mod kube_vip;
-mod licence;
 pub mod machines;
 pub mod overlay_conflicts;
 pub mod people;
@@ -29,22 +27,17 @@ pub mod plan;
 pub mod policies;
 pub mod progress;
 mod release_notes;
-pub mod removed_apis;
-mod rendered_tanzu;
-mod replaced_groups;
 pub mod repository;
 pub mod rollback;
-mod rolled;
 pub mod signatures;
 pub mod stage_tree;
 pub mod support;
 mod tanzu;
 pub mod updates;
-pub mod used_apis;
 pub mod waivers;
 pub mod wanted;
 
 pub use directory::{ClusterDirectory, DeployedLedger, DirectoryIds, cluster_folder, flux_folder, ledger_path, path};
-pub use eks_way_back::{EksWayBack, eks_way_back};
+pub use eksctl::way_back::{EksWayBack, eks_way_back};
 pub use eksctl::{EksctlWork, eksctl_names, eksctl_work, running_eks_part};
 pub use error::PathError;

@@ -9,12 +9,12 @@ use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::chain::Chain;
 use crate::edit::AcceptedEdit;
+use crate::eksctl::way_back::WayBack;
 use crate::identity::ClusterIdentity;
 use crate::plan::PastDurations;
 use crate::rollback::Rollback;
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
-use crate::way_back::WayBack;
 use domain::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 
 /// Whether the recorded rollout has reached its end.

@@ -20,7 +20,6 @@ mod effect;
 pub mod eksctl;
 mod eviction;
 mod expectation;
-pub mod fargate;
 mod fast_path;
 pub mod forcing;
 mod gate;
@@ -33,12 +32,10 @@ mod plan;
 mod rollback;
 mod stage;
 mod step;
-mod tanzu_phase;
-mod tanzu_standing;
+mod tanzu;
 mod trace;
 mod verdict;
 mod wave;
-mod way_back;
 mod world;
 
 pub use announcement::{Announcement, AnnouncementId, RolloutStanding, announcements, standing};
@@ -49,6 +46,7 @@ pub use change::{ArtifactChange, ChangeClass, ComponentChange};
 pub use deploy::{DeployCommit, DeployHead, KnownCommit, Landed, Landing, StageTrailer};
 pub use edit::AcceptedEdit;
 pub use effect::{ApprovalRequest, ClusterAct, Effect, EtcdAct, LedgerCommit, MachineOwner, StageCommit};
+pub use eksctl::way_back::WayBack;
 pub use eviction::{EvictionAnswer, drained_nodes, eviction_answer};
 pub use expectation::{
     ADDON_NAMESPACE, AddonWorkload, AddonsExpectation, AttemptedPart, AttemptsExpectation, ChecksExpectation,
@@ -96,8 +94,8 @@ pub use step::{
     approval_rules, approval_scope, approval_verdict, exhausted, fitting_nowhere, merged_outside_window,
     outside_windows,
 };
-pub use tanzu_phase::TanzuPhase;
-pub use tanzu_standing::{AddonStanding, TanzuStanding, tanzu_standing};
+pub use tanzu::phase::TanzuPhase;
+pub use tanzu::standing::{AddonStanding, TanzuStanding, tanzu_standing};
 pub use trace::{Span, Spans, spans};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use wave::{
@@ -105,5 +103,4 @@ pub use wave::{
     WaveTurns, WaveWord, WaveWords, asked_plans, places, ranked, tolerated_failures, wave_consent, wave_state,
     wave_turn,
 };
-pub use way_back::WayBack;
 pub use world::{ForeignChange, Pause, Prerequisite, World};

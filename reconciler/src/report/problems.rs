@@ -3,7 +3,8 @@
 use domain::{Problem, ProblemCode, Scope, Severity};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use planning::{kube_vip, signatures, support, waivers};
+use planning::machines::kube_vip;
+use planning::{signatures, support, waivers};
 use serde::Serialize;
 
 use super::policy_changes::policy_changes;

@@ -12,8 +12,8 @@ use yaml::Node;
 
 use planning::expectation::cluster_api_namespace;
 use planning::facts::deployed_cluster;
-use planning::kube_vip;
 use planning::machines::Specification;
+use planning::machines::kube_vip;
 use planning::{ClusterDirectory, cluster_folder};
 
 use super::MachineCounts;

@@ -9,14 +9,14 @@ use anyhow::ensure;
 use kube::Client;
 use stepgate::demo::FleetFiles;
 
-use super::api_server::{ApiServer, ApiServerOptions};
 use super::demo::{demo_definitions, demo_files};
-use super::fake_flux::FakeFlux;
-use super::fleet_repository::FleetRepository;
-use super::kubelet::FakeKubelet;
-use super::manifests::define;
 use super::programs::Programs;
-use super::settled::{self, FakeEksAnywhere, NODES};
+use crate::servers::flux::fake::FakeFlux;
+use crate::servers::git::fleet_repository::FleetRepository;
+use crate::servers::kubernetes::api_server::{ApiServer, ApiServerOptions};
+use crate::servers::kubernetes::kubelet::FakeKubelet;
+use crate::servers::kubernetes::manifests::define;
+use crate::servers::kubernetes::settled::{self, FakeEksAnywhere, NODES};
 
 /// Kubernetes of the demo before its bump.
 const KUBERNETES: &str = "v1.33.5";

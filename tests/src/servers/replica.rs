@@ -4,11 +4,11 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::time::Instant;
 
-use super::api_server::{ApiServer, command};
 use super::port::free_port;
 use super::process::Process;
 use super::programs::Programs;
 use super::tcp_proxy::TcpProxy;
+use crate::servers::kubernetes::api_server::{ApiServer, command};
 
 /// Who signs the serving certificate of an API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

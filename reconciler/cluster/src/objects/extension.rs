@@ -3,7 +3,7 @@
 use kube::core::DynamicObject;
 use rollout::{ConditionStatus, CustomResourceDefinition};
 
-use super::fields::{at, conditions, deleting, flag, list, name, text, texts};
+use crate::objects::fields::{at, conditions, deleting, flag, list, name, text, texts};
 
 /// A `CustomResourceDefinition`.
 pub(crate) fn custom_resource_definition(object: &DynamicObject) -> CustomResourceDefinition {

@@ -6,7 +6,7 @@ use domain::CommitId;
 use rollout::{Artifacts, FluxKustomization, FluxSource, HelmRelease, SourceKind};
 
 use super::fields::{annotation, conditions, flag, generation, list, name, namespace, number, text, time};
-use super::pause::{pause_lease, suspended_by};
+use crate::objects::cluster_api::pause::{pause_lease, suspended_by};
 
 /// A source of this kind.
 pub(crate) fn source(object: &DynamicObject, kind: SourceKind) -> FluxSource {

@@ -3,7 +3,7 @@
 use kube::core::DynamicObject;
 use rollout::{ConditionStatus, Node, NodeOrigin, VirtualAddress};
 
-use super::fields::{conditions, count, flag, label, name, text, time};
+use crate::objects::fields::{conditions, count, flag, label, name, text, time};
 
 /// Labels with the release of `VMware`'s distribution: of all releases, and of the newer ones.
 const RELEASES: [&str; 2] = ["run.tanzu.vmware.com/kubernetesDistributionVersion", "run.tanzu.vmware.com/tkr"];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::RolloutId;
 use host::waiting::end_of;
 use rollout::EksPart;
-use rollout::fargate::{FargateAct, next_restart};
+use rollout::eksctl::fargate::{FargateAct, next_restart};
 
 use super::*;
 use crate::client::server::Answer;

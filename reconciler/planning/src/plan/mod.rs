@@ -21,16 +21,15 @@ use rollout::{
 };
 use yaml::Node;
 
+use crate::apis::removed::removed_apis;
 use crate::directory::{ClusterDirectory, cluster_folder};
-use crate::machines::Specification;
+use crate::eksctl::replaced_groups;
+use crate::machines::{Specification, rolled};
 use crate::policies::Befores;
-use crate::rendered_tanzu;
 use crate::stage_tree::{StageTree, target_tree};
 use crate::support::NewRelease;
-use crate::{
-    changes, definitions, eksctl, expectation, images, people, release_notes, removed_apis, replaced_groups, rolled,
-    signatures, tanzu,
-};
+use crate::tanzu::rendered;
+use crate::{changes, definitions, eksctl, expectation, images, people, release_notes, signatures, tanzu};
 use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
@@ -84,7 +83,7 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
     blocked.extend(signatures::blocks(&unproven));
     blocked.extend(eksctl::blocks(facts));
     blocked.extend(tanzu::blocks(facts));
-    blocked.extend(rendered_tanzu::blocks(facts));
+    blocked.extend(rendered::blocks(facts));
     let mut stages = Vec::new();
     let mut images = images::images(facts.parts);
     let mut in_place_hooks = BTreeSet::new();
@@ -127,7 +126,7 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
         policy: facts.befores.plan_policy(policy, facts.newest, &facts.cluster.name),
         checks: ChecksExpectation {
             definitions: definitions::changes(facts.parts),
-            removed_apis: removed_apis::removed_apis(
+            removed_apis: removed_apis(
                 facts.parts,
                 facts.deployed.map(|deployed| deployed.kubernetes_version.as_str()),
                 &facts.cluster.kubernetes_version,
@@ -146,7 +145,7 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
         ledger: facts.directory.ledger().cloned(),
         rollback: facts.rollback.clone(),
         eksctl: eksctl::stages(facts, &|stage| policy_in_force(facts, stage)),
-        tanzu: tanzu::stages(facts).or_else(|| rendered_tanzu::stages(facts)),
+        tanzu: tanzu::stages(facts).or_else(|| rendered::stages(facts)),
     }
 }
 
@@ -195,7 +194,7 @@ fn stage_input(facts: &Facts<'_>, part: &StageTree) -> StageInput {
         );
     }
     reasons.extend(tanzu::reasons(facts, part));
-    reasons.extend(rendered_tanzu::reasons(facts, part));
+    reasons.extend(rendered::reasons(facts, part));
     if let Some(group) = gone_group(facts, part) {
         let machines = group.replicas.map_or_else(
             || "its machines".to_owned(),
@@ -303,12 +302,12 @@ fn expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<Expectat
     let flux = flux(facts, directories);
     if part.stage.name == StageName::Addons && part.component.is_some() || part.stage.name == StageName::Templates {
         // Without add-ons nothing is applied that a gate could be tied to.
-        let applied = rendered_tanzu::applied(facts, part, side == Side::Target);
+        let applied = rendered::applied(facts, part, side == Side::Target);
         return if flux.is_empty() { flux } else { flux.into_iter().chain(applied).collect() };
     }
     if part.component.is_none() {
         let own = machine_expectations(facts, part, side);
-        let running = rendered_tanzu::running(facts, part).into_iter().filter(|_| side == Side::Target);
+        let running = rendered::running(facts, part).into_iter().filter(|_| side == Side::Target);
         return flux.into_iter().chain(own).chain(running).collect();
     }
     match side {

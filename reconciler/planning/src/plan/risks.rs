@@ -8,9 +8,10 @@ use rollout::{ComponentChange, LostVersion, Risk, RiskKind, StageName};
 
 use super::{Facts, nodes, plural, policy_in_force, rolled_groups};
 use crate::machines::Specification;
+use crate::machines::kube_vip;
 use crate::stage_tree::StageTree;
 use crate::support::NewRelease;
-use crate::{contract, eksctl, kube_vip, tanzu};
+use crate::{contract, eksctl, tanzu};
 
 /// The risks of a stage.
 pub(super) fn risks(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> Vec<Risk> {

@@ -6,8 +6,9 @@ use overlays::{ClusterKind, ClusterSpec};
 use rollout::{Chaining, GroupVersions, ProviderContracts, SkewFacts, StageName, VersionStep};
 
 use super::Facts;
+use crate::eksctl::way_back;
 use crate::stage_tree::StageTree;
-use crate::{eks_way_back, support};
+use crate::support;
 
 pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
     let step = |deployed: Option<&str>, target: &str| {
@@ -44,7 +45,7 @@ pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
             facts.deployed.map(|spec| spec.kubernetes_version.as_str()),
             &facts.cluster.kubernetes_version,
         ),
-        minor_back: eks_way_back::minor_back(facts),
+        minor_back: way_back::minor_back(facts),
         workers: workers.collect(),
         eksa: eksa(facts.cluster).and_then(|target| step(facts.deployed.and_then(eksa).as_deref(), &target)),
         management_eksa: manager.and_then(|manager| {

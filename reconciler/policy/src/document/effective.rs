@@ -6,17 +6,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use yaml::Node;
 
-use super::addresses::GivenAddresses;
-use super::approvers::ApproverRules;
-use super::data::DataPattern;
-use super::drift::DriftIgnore;
-use super::force_drain::ForceDrain;
-use super::lease::Paused;
-use super::pattern::matches_pattern;
-use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, EnvironmentPolicy, Policy, TanzuPolicy};
-use super::waivers::Waiver;
-use super::wave::Wave;
+use crate::document::pattern::data::DataPattern;
+use crate::document::pattern::matches_pattern;
+use crate::document::sections::addresses::GivenAddresses;
+use crate::document::sections::approvers::ApproverRules;
+use crate::document::sections::drift::DriftIgnore;
+use crate::document::sections::force_drain::ForceDrain;
+use crate::document::sections::lease::Paused;
+use crate::document::sections::settings::StageSettings;
+use crate::document::sections::waivers::Waiver;
+use crate::document::wave::Wave;
 use crate::{ApprovalRules, Freeze, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy, Windows};
 
 /// When the stages of a cluster may begin.

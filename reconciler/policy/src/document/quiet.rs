@@ -1,9 +1,9 @@
 //! A policy by which nobody is asked anything.
 
-use super::settings::StageSettings;
 use super::types::{EnvironmentPolicy, Policy};
-use super::wave::WaveApproval;
 use crate::Approval;
+use crate::document::sections::settings::StageSettings;
+use crate::document::wave::WaveApproval;
 
 impl Policy {
     /// From now on people are asked for nothing, at no level, and no forge; commits are not signed. What gates, windows and waves ask for stays.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use jiff::civil::Date;
 use yaml::{Entry, Limits, Mapping, Node, Span};
 
-use super::paths::PathPattern;
-use super::settings::StageSettings;
+use super::DurationError;
+use super::parse_duration;
 use super::types::{Apply, BundleSelection, Policy, ProviderSecrets, Signatures};
-use super::waves::NamedInWave;
-use super::{DurationError, parse_duration};
+use crate::document::pattern::paths::PathPattern;
+use crate::document::sections::settings::StageSettings;
+use crate::document::wave::read::NamedInWave;
 use domain::nearest;
 use domain::{Problem, ProblemCode, RepoPath};
 

@@ -7,25 +7,25 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use yaml::Node;
 
-use super::addresses::GivenAddresses;
-use super::announce::AnnouncePolicy;
-use super::data::DataPattern;
-use super::drift::DriftPolicy;
-use super::force_drain::ForceDrain;
-use super::forge::ForgePolicy;
-use super::injection::InjectionRule;
-use super::lease::Paused;
-use super::notes::ReleaseNote;
-use super::paths::PathPattern;
 use super::schema::{
     CiliumText, DurationText, EksctlApplyText, FetchText, FreezeText, ScalarText, every_field_is_optional,
     named_by_stage, of_one_cluster,
 };
-use super::settings::StageSettings;
-use super::updates::UpdatePolicy;
-use super::waivers::Waiver;
-use super::wave::Wave;
 use crate::Freeze;
+use crate::document::announce::AnnouncePolicy;
+use crate::document::pattern::data::DataPattern;
+use crate::document::pattern::paths::PathPattern;
+use crate::document::sections::addresses::GivenAddresses;
+use crate::document::sections::drift::DriftPolicy;
+use crate::document::sections::force_drain::ForceDrain;
+use crate::document::sections::forge::ForgePolicy;
+use crate::document::sections::injection::InjectionRule;
+use crate::document::sections::lease::Paused;
+use crate::document::sections::notes::ReleaseNote;
+use crate::document::sections::settings::StageSettings;
+use crate::document::sections::updates::UpdatePolicy;
+use crate::document::sections::waivers::Waiver;
+use crate::document::wave::Wave;
 use domain::RepoPath;
 
 /// Where Stepgate writes.

@@ -3,37 +3,17 @@
 //! Architecture Invariant: a gate passes only for its own commit, on objects whose status was computed from their current generation, on running
 //! images of the rendered digest, over at least two confirmed reads.
 
-mod addons;
-mod api_errors;
-pub(crate) mod attempts;
-mod checks;
-mod contract;
-mod control_plane;
-mod drain;
 mod eks;
 mod eks_anywhere;
-mod eks_aws;
-mod eks_leftovers;
-mod eks_updates;
 mod etcd;
 mod extension;
-mod fargate;
 mod findings;
-mod first_node;
 mod flux;
 mod health;
 mod in_place;
-pub(crate) mod leftovers;
-mod machine_order;
-mod machine_pool;
 mod machines;
-mod rendered;
 mod replay;
-pub(crate) mod secrets;
-mod sidecars;
 mod tanzu;
-mod topology;
-mod workers;
 mod workload;
 
 use jiff::{SignedDuration, Timestamp};
@@ -48,15 +28,20 @@ use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
 use domain::RolloutId;
 use policy::StagePolicy;
 
-pub use attempts::used_up;
-pub(crate) use control_plane::is_same_host;
-pub use drain::kept_nodes;
 pub(crate) use etcd::no_way_back;
 use findings::Findings;
-pub(crate) use machine_order::is_outdated;
-pub use machine_order::{MachineOrder, MarkChange, MarkKind, RunningOrder, machine_order};
+pub use health::drain::kept_nodes;
+pub(crate) use health::leftovers;
+use health::{checks, drain, sidecars};
+pub(crate) use machines::control_plane::is_same_host;
+pub(crate) use machines::order::is_outdated;
+pub use machines::order::{MachineOrder, MarkChange, MarkKind, RunningOrder, machine_order};
+use machines::{control_plane, workers};
 pub use replay::{control_plane_gate, workers_gate};
+pub use tanzu::attempts::used_up;
 pub use tanzu::{UnaskedRollout, unasked_rollout};
+use tanzu::{addons, rendered};
+pub(crate) use tanzu::{attempts, secrets};
 
 /// How far a reading may lie ahead of the clock before the clocks count as skewed.
 const TOLERATED_SKEW: SignedDuration = SignedDuration::from_secs(5);

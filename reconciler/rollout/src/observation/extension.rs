@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::ObjectReference;
+use crate::observation::ObjectReference;
 
 /// A `CustomResourceDefinition`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

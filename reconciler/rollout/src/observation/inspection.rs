@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ObjectReference;
 use super::drift::Drift;
-use super::etcd::EtcdInspection;
 use super::image::{ImageReading, UnpulledImage};
 use super::room::{NodeRoom, Resources, VpcCni};
+use crate::observation::cluster_api::etcd::EtcdInspection;
 use policy::CheckName;
 
 /// What was read for checks alone.

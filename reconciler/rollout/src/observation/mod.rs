@@ -3,23 +3,15 @@
 //! Absent is never the same as false: a field that the API server did not report is `None`, and a gate that needs it waits.
 
 mod api_requests;
-mod attempts;
 mod cluster_api;
-mod control_plane;
 mod drain;
 mod drift;
 mod eks;
-mod eks_anywhere;
-mod etcd;
 mod extension;
-mod extension_config;
 mod fargate;
 mod flux;
 mod image;
-mod in_place;
 mod inspection;
-mod machine_pool;
-mod mark;
 mod node;
 mod room;
 mod sidecars;
@@ -35,9 +27,17 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Identification;
 
 pub use api_requests::{ApiReading, ApiRequests};
-pub use attempts::{ATTEMPTS, Attempts, FailedAttempt, MADE_IN, MachineId};
+pub use cluster_api::attempts::{ATTEMPTS, Attempts, FailedAttempt, MADE_IN, MachineId};
+pub use cluster_api::control_plane::{ControlPlane, ControlPlaneKind, ControlPlaneReference};
+pub use cluster_api::eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
+pub use cluster_api::etcd::{
+    EtcdAlarm, EtcdDatabase, EtcdDisk, EtcdHealth, EtcdInspection, EtcdMember, EtcdMembership,
+};
+pub use cluster_api::extension_config::{IN_PLACE_HOOKS, RuntimeExtension, RuntimeExtensions};
+pub use cluster_api::in_place::{InPlaceState, InPlaceUpgrade};
+pub use cluster_api::machine_pool::MachinePool;
+pub use cluster_api::mark::{BRAKE, DELETE_FIRST, MachineMark, Marked};
 pub use cluster_api::{EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology, Templates};
-pub use control_plane::{ControlPlane, ControlPlaneKind, ControlPlaneReference};
 pub use drain::{
     DrainReading, DrainedPod, DrainingNode, FailingPod, ForcedPods, Serving, Termination, UnattachedVolume,
 };
@@ -46,24 +46,18 @@ pub use eks::{
     EksAddon, EksAutoScalingGroup, EksControlPlane, EksInsight, EksInstanceType, EksIssue, EksNodeGroup, EksReading,
     EksStack, EksSubnet, EksUpdate, EksctlHold, EksctlOutcome, EksctlRun,
 };
-pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
-pub use etcd::{EtcdAlarm, EtcdDatabase, EtcdDisk, EtcdHealth, EtcdInspection, EtcdMember, EtcdMembership};
 pub use extension::{
     CustomResourceDefinition, ObjectOrigin, ObjectPresence, TakenField, Unfinished, WebhookOutcome, WebhookProbe,
 };
-pub use extension_config::{IN_PLACE_HOOKS, RuntimeExtension, RuntimeExtensions};
 pub use fargate::{FargatePod, FargateReading, FargateWorkload};
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,
 };
 pub use image::{ImageReading, ImageState, LoginReading, LoginSource, UnpulledImage};
-pub use in_place::{InPlaceState, InPlaceUpgrade};
 pub use inspection::{
     AdmissionWebhook, ApiUse, ApiUseKind, Certificate, DisruptionBudget, EvictedPod, Inspection, SystemRequest,
     UnfitObject,
 };
-pub use machine_pool::MachinePool;
-pub use mark::{BRAKE, DELETE_FIRST, MachineMark, Marked};
 pub use node::{BackupFailure, BackupReport, Node, NodeOrigin, Survey, VirtualAddress};
 pub use room::{NodeRoom, Resources, VpcCni};
 pub use sidecars::SidecarReading;

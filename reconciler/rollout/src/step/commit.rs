@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
+use crate::eksctl::way_back::WayBack;
 use crate::ledger::{Ledger, LedgerFormat, LedgerState, StageRecord, StageRecordKind};
 use crate::plan::{PastDurations, Plan, StagePlan};
 use crate::verdict::{Evidence, Fact, Reason};
-use crate::way_back::WayBack;
 use crate::world::World;
 use domain::CommitId;
 

@@ -8,8 +8,6 @@ mod approval;
 mod care;
 mod commit;
 mod etcd;
-#[cfg(test)]
-mod etcd_tests;
 mod foresight;
 pub(crate) mod gates;
 mod landed;
@@ -18,17 +16,7 @@ mod order;
 pub(crate) mod repair;
 
 #[cfg(test)]
-mod checks_tests;
-#[cfg(test)]
 pub(crate) mod harness;
-#[cfg(test)]
-mod identity_tests;
-#[cfg(test)]
-mod properties;
-#[cfg(test)]
-mod rules_tests;
-#[cfg(test)]
-mod tanzu_tests;
 #[cfg(test)]
 mod tests;
 

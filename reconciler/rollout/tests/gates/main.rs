@@ -115,7 +115,7 @@ fn every_expectation_passes_alone_and_none_without_flux() {
 
 #[test]
 fn every_single_violation_is_seen_and_named() {
-    for (name, break_it, mention) in VIOLATIONS {
+    for (name, break_it, mention) in VIOLATIONS.iter() {
         let mut broken = healthy();
         break_it(&mut broken);
         // Alone with Flux, so that the reason is not hidden behind others.
@@ -132,7 +132,7 @@ fn every_single_violation_is_seen_and_named() {
 
 #[test]
 fn one_healthy_read_after_a_violation_is_not_enough() {
-    for (name, break_it, _) in VIOLATIONS {
+    for (name, break_it, _) in VIOLATIONS.iter() {
         let mut readings = soaked(&healthy());
         let read_at = readings[1].read_at;
         break_it(&mut readings[1]);
@@ -179,7 +179,7 @@ fn is_heard(etcd: &EtcdadmCluster) -> bool {
 
 #[test]
 fn every_wait_becomes_a_failure_at_the_deadline_unless_the_state_is_unknown() {
-    for (name, break_it, _) in VIOLATIONS {
+    for (name, break_it, _) in VIOLATIONS.iter() {
         let mut broken = healthy();
         let late = second(1000);
         broken.read_at = late - SignedDuration::from_secs(1);

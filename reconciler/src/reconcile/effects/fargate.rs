@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rollout::fargate::{FargateAct, next_restart};
+use rollout::eksctl::fargate::{FargateAct, next_restart};
 use rollout::{Reason, World};
 
 use crate::reconcile::Controller;

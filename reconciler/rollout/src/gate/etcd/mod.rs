@@ -4,11 +4,10 @@ mod door;
 mod members;
 
 use crate::expectation::{EtcdExpectation, MembersHeard, OldMembers};
+use crate::gate::findings::{Findings, object};
+use crate::gate::machines;
 use crate::observation::{ConditionStatus, EtcdMembership, EtcdadmCluster, Machine, Observation};
 use crate::verdict::Reason;
-
-use super::findings::{Findings, object};
-use super::machines;
 
 pub(crate) use door::no_way_back;
 

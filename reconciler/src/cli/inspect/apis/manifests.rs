@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use host::disk;
-use planning::used_apis::used_apis;
+use planning::apis::used::used_apis;
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
 use rollout::check::{ApiTargets, standing};
 use yaml::Limits;

@@ -71,7 +71,7 @@ impl ApiUseReport {
     }
 
     /// What a manifest uses.
-    pub fn of_manifest(path: &str, used: planning::used_apis::UsedApi, finding: ApiFinding) -> Self {
+    pub fn of_manifest(path: &str, used: planning::apis::used::UsedApi, finding: ApiFinding) -> Self {
         let field = used.field.map(|field| format!("in {field} "));
         Self {
             standing: finding.standing.as_str().to_owned(),

@@ -1,0 +1,4 @@
+//! Where a cluster of Tanzu stands.
+
+pub(crate) mod phase;
+pub(crate) mod standing;
