@@ -14,6 +14,7 @@ pub(crate) mod replace;
 pub(crate) mod request;
 pub(crate) mod review;
 pub(crate) mod secrets;
+mod send;
 #[cfg(test)]
 pub(crate) mod server;
 mod shared_read;

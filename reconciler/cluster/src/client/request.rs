@@ -1,21 +1,16 @@
-//! Single requests to an API server: every one with a limit of time and size, and an error that says what was attempted.
+//! Reads of an API server, and how requests to it are built: every one with an error that says what was attempted.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use axum::http;
-use futures::AsyncReadExt as _;
 use kube::api::{GetParams, ListParams};
-use kube::core::{ApiResource, DynamicObject, ObjectList, Request, Status};
+use kube::core::{ApiResource, DynamicObject, ObjectList, Request};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::Kind;
-use super::shared_read::{Asked, Read, answer_of};
 
 /// Objects on one page of a list.
 const PAGE: u32 = 500;
@@ -23,17 +18,8 @@ const PAGE: u32 = 500;
 /// Pages of a list that are read: 100,000 objects.
 const MOST_PAGES: usize = 200;
 
-/// The largest answer that is read. A page of the largest custom resource definitions has about 40 MB.
-const LARGEST_ANSWER: u64 = 128 << 20;
-
 /// The largest list that is read, all pages together.
 const LARGEST_LIST: u64 = 512 << 20;
-
-/// How often something is read whose server asks to be left alone for a moment.
-const TRIES: u32 = 3;
-
-/// The longest such moment, in seconds.
-const LONGEST_WAIT: u32 = 2;
 
 /// Name under which this program owns fields.
 pub(crate) const FIELD_MANAGER: &str = "stepgate";
@@ -252,7 +238,7 @@ impl Connection {
         Err(self.too_long(attempt, format!("{MOST_PAGES} pages")))
     }
 
-    fn too_long(&self, attempt: &str, limit: String) -> RequestError {
+    pub(super) fn too_long(&self, attempt: &str, limit: String) -> RequestError {
         RequestError::TooLong { attempt: attempt.to_owned(), server: self.server.clone(), limit }
     }
 
@@ -370,114 +356,6 @@ impl Connection {
             Err(error) => Err(error),
         }
     }
-
-    /// Sends a request and reads its answer.
-    pub(super) async fn send<T: DeserializeOwned>(
-        &self,
-        attempt: &str,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<T, RequestError> {
-        self.parse(attempt, &self.answer(attempt, request).await?)
-    }
-
-    fn parse<T: DeserializeOwned>(&self, attempt: &str, answer: &[u8]) -> Result<T, RequestError> {
-        serde_json::from_slice(answer).map_err(|error| RequestError::malformed(attempt, &self.server, &error))
-    }
-
-    fn unbuilt(&self, attempt: &str, error: kube::core::request::Error) -> RequestError {
-        RequestError::new(attempt, &self.server, &kube::Error::BuildRequest(error))
-    }
-
-    /// Sends a request and reads its answer. What others wait to ask as well is sent once.
-    pub(super) async fn answer(
-        &self,
-        attempt: &str,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Arc<Vec<u8>>, RequestError> {
-        let request = request.map_err(|error| self.unbuilt(attempt, error))?;
-        if request.method() != http::Method::GET {
-            self.permit().await;
-            return self.in_turn(attempt, request).await.map(Arc::new);
-        }
-        let read = Read::of(&request);
-        match self.shared_reads.ask(&read) {
-            Asked::Now(mut turn) => {
-                self.permit().await;
-                turn.begin();
-                let answer = self.in_turn(attempt, request).await.map(Arc::new);
-                turn.end(&answer);
-                answer
-            }
-            Asked::Before(receiver) => match timeout(self.timeout, answer_of(receiver)).await {
-                Ok(Some(answer)) => answer,
-                // Whoever wanted to ask has given up, or does not get on with it.
-                Ok(None) | Err(_) => {
-                    self.permit().await;
-                    self.in_turn(attempt, request).await.map(Arc::new)
-                }
-            },
-        }
-    }
-
-    /// Sends a request whose turn has come, and reads its answer. Nothing of it is logged: it may be a Secret.
-    async fn in_turn(&self, attempt: &str, request: http::Request<Vec<u8>>) -> Result<Vec<u8>, RequestError> {
-        let failed = |error: kube::Error| RequestError::new(attempt, &self.server, &error);
-        let mut patience = self.timeout;
-        if let Some(fence) = self.fence.as_ref().filter(|_| writes(&request)) {
-            let not_leading = || RequestError::NotLeading { attempt: attempt.to_owned(), server: self.server.clone() };
-            patience = patience.min(fence.remaining().ok_or_else(not_leading)?);
-        }
-        let answer = async {
-            let mut tries = 1;
-            loop {
-                match self.once(request.clone()).await {
-                    Err(kube::Error::Api(status)) if tries < TRIES && !writes(&request) => {
-                        let Some(later) = asked_to_wait(&status) else { return Err(failed(kube::Error::Api(status))) };
-                        tokio::time::sleep(later).await;
-                        self.permit().await;
-                        tries += 1;
-                    }
-                    answer => return answer.map_err(failed),
-                }
-            }
-        };
-        let sent = Instant::now();
-        let answer = match timeout(patience, answer).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                self.leave_connections(sent);
-                let (attempt, server) = (attempt.to_owned(), self.server.clone());
-                Err(RequestError::TimedOut { attempt, server, after: patience })
-            }
-        };
-        self.has_answered(!answer.as_ref().is_err_and(RequestError::is_unreachable));
-        let answer = answer?;
-        if answer.len() as u64 >= LARGEST_ANSWER {
-            return Err(self.too_long(attempt, format!("{} MiB in one answer", LARGEST_ANSWER >> 20)));
-        }
-        Ok(answer)
-    }
-
-    /// Sends a request once.
-    async fn once(&self, request: http::Request<Vec<u8>>) -> Result<Vec<u8>, kube::Error> {
-        let stream = self.client.request_stream(request).await?;
-        let mut answer = Vec::new();
-        let mut stream = std::pin::pin!(stream.take(LARGEST_ANSWER));
-        stream.read_to_end(&mut answer).await.map_err(kube::Error::ReadEvents)?;
-        Ok(answer)
-    }
-}
-
-/// For how long a server asks to be left alone that has no time, or has only just been started; none where it asks for more than is worth waiting for.
-fn asked_to_wait(status: &Status) -> Option<Duration> {
-    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    (status.code == 429 && (1..=LONGEST_WAIT).contains(&seconds)).then(|| Duration::from_secs(seconds.into()))
-}
-
-/// Whether a request changes something that is kept.
-fn writes(request: &http::Request<Vec<u8>>) -> bool {
-    let is_dry_run = || request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "dryRun=All"));
-    request.method() != http::Method::GET && !is_dry_run()
 }
 
 /// Requests to the resource, in one namespace or in all.
