@@ -113,7 +113,9 @@ pub fn without_place(
 
 #[cfg(test)]
 mod tests {
-    use domain::RepoPath;
+    use domain::{RepoPath, TreeDigest};
+    use policy::{PlanPolicy, StagePolicy};
+    use rollout::{ChecksExpectation, ClusterRole, PlanInput, SkewFacts, StageInput};
 
     use super::*;
 
@@ -137,6 +139,7 @@ mod tests {
         for (name, stage, wanted) in [
             ("prod", "cert-manager", "stepgate/prod/cert-manager"),
             ("wave-1", "workers/md-0", "stepgate/wave-1/workers/md-0"),
+            ("wave_1", "capi", "stepgate/wave_1/capi"),
             ("fleet", "cilium@v1.18.2-0", "stepgate/fleet/cilium@v1.18.2-0"),
         ] {
             assert_eq!(group(name, stage).branch().unwrap().as_str(), wanted);
@@ -162,6 +165,63 @@ mod tests {
         let other = Group { rules: ApprovalRules { minimum: 3, ..strict }, usual: false, ..group("prod", "capi") };
         let names = [group("prod", "capi"), stricter, other].map(|group| group.branch().unwrap());
         assert!(names[0] != names[1] && names[1] != names[2], "{names:?}");
+    }
+
+    /// A plan of one stage, for which these approve.
+    fn plan(approvers: ApprovalRules) -> Plan {
+        let digest = |text: &str| TreeDigest::of([text.as_bytes()]);
+        let policy = StagePolicy { approval: policy::Approval::Stage, approvers, ..StagePolicy::default() };
+        let stage = StageInput {
+            stage: "capi".parse().unwrap(),
+            deployed: digest("before"),
+            target: digest("after"),
+            changes: Vec::new(),
+            reasons: Vec::new(),
+            risks: Vec::new(),
+            one_way: Vec::new(),
+            expectations: Vec::new(),
+            deployed_expectations: Vec::new(),
+            policy,
+            machines: 0,
+            uncounted_machines: false,
+            render_error: None,
+            carried_by: None,
+        };
+        rollout::plan(PlanInput {
+            cluster: "mgmt".parse().unwrap(),
+            role: ClusterRole::Management,
+            source: "a".repeat(40).parse().unwrap(),
+            deployed: digest("before"),
+            target: digest("after"),
+            stages: vec![stage],
+            skew: SkewFacts::default(),
+            policy: PlanPolicy::default(),
+            checks: ChecksExpectation::default(),
+            blocked: Vec::new(),
+            warnings: Vec::new(),
+            ledger: None,
+            rollback: None,
+            eksctl: None,
+            tanzu: None,
+        })
+    }
+
+    #[test]
+    fn rules_of_the_fleet_and_none_have_a_branch_without_a_digest_and_others_have_one() {
+        let policy = policy("approvers: {minimum: 2}\n");
+        let fleets = ApprovalRules::from(&policy.settings.approvers);
+        assert_eq!(fleets.minimum, 2);
+        let others = ApprovalRules { minimum: 3, ..fleets.clone() };
+        let scope = ApprovalScope::Stage("capi".parse().unwrap());
+        let branch = |approvers: &ApprovalRules| {
+            let group = Group::of(&policy, &"mgmt".parse().unwrap(), &plan(approvers.clone()), &scope);
+            assert_eq!(group.rules, *approvers);
+            group.branch().unwrap().to_string()
+        };
+        assert_eq!(branch(&fleets), "stepgate/fleet/capi");
+        assert_eq!(branch(&ApprovalRules::default()), "stepgate/fleet/capi");
+        let other = branch(&others);
+        assert!(other.starts_with("stepgate/fleet/capi-"), "{other}");
     }
 
     #[test]
