@@ -21,6 +21,9 @@ use crate::write::leadership::Leadership;
 /// How long a single request may take, connecting included.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a connection may take to be made: longer than a request, so that the request is said to have had no answer, and what it leaves is left.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(REQUEST_TIMEOUT.as_secs() + 1);
+
 /// How long a connection may be silent on which something is waited for: longer than any watch lasts. A watch whose answer does not even begin, because
 /// what is between has lost it, has no other end.
 const SILENCE: Duration = Duration::from_secs(300);
@@ -285,7 +288,7 @@ pub(super) fn prepare(mut config: Config) -> Config {
     // Another crate may have brought a second provider: without a choice made here, rustls would panic.
     let _ = rustls::crypto::ring::default_provider().install_default();
     config.cluster_url = without_login(config.cluster_url);
-    config.connect_timeout = Some(REQUEST_TIMEOUT);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(SILENCE);
     config
 }
