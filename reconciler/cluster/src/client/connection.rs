@@ -21,15 +21,17 @@ use crate::write::leadership::Leadership;
 /// How long a single request may take, connecting included.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection may take to be made: longer than a request, so that the request is said to have had no answer, and what it leaves is left.
+/// How long a connection may take to be made: longer than a request, so that the request is said to
+/// have had no answer, and connections of before are left.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(REQUEST_TIMEOUT.as_secs() + 1);
 
 /// How long a connection may be silent on which something is waited for: longer than any watch lasts. A watch whose answer does not even begin, because
 /// what is between has lost it, has no other end.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// How many requests one API server gets in a second, where nothing else is asked for; twice as many may go at once. Ten clusters that move at once are
-/// held up by half of it; Argo CD's measurements of large fleets found no use in more than 150.
+/// How many requests one API server gets in a second, where nothing else is asked for; twice as many
+/// may go at once. Ten clusters that move at once are held up by half of it; Argo CD's measurements
+/// of large fleets found no use in more than 150.
 pub const REQUESTS_PER_SECOND: u32 = 100;
 
 /// Where the credentials of an API server come from.
@@ -210,6 +212,8 @@ impl Connection {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        // What others send ends by their limit.
+        self.shared_reads = Arc::default();
         self
     }
 

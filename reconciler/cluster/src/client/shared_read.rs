@@ -1,7 +1,8 @@
 //! Reads that wait for their turn: whoever asks for the same meanwhile is given the same answer.
 //!
-//! Clusters of one management cluster are read at once, and many of their requests are the same: which versions are served, whether the server is ready,
-//! Flux' source. An answer is given to those alone who asked before its request was sent, so that it is no older than one of their own would be.
+//! Clusters of one management cluster are read at once, and many of their requests are the same:
+//! which versions are served, whether the server is ready, Flux' source. An answer is given to those
+//! alone who asked before its request was sent, so that it is no older than one of their own.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -64,7 +65,8 @@ impl SharedReads {
 }
 
 impl Turn {
-    /// The request is sent now: whoever asks from now on asks anew. Says whether anybody still waits for the answer.
+    /// The request is sent now: whoever asks from now on asks anew. Says whether anybody still waits
+    /// for the answer.
     pub(super) fn begin(&mut self) -> bool {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.reads.waiting().remove(&self.read);
