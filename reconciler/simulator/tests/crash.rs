@@ -129,7 +129,8 @@ mod harness {
         whole.into_iter().chain(torn).collect()
     }
 
-    /// Stops at every single effect of calm rollouts, and in the middle of it, in every way, and resumes with nothing but git and the cluster.
+    /// Stops at every single effect of calm rollouts, and in the middle of it, in every way, and
+    /// resumes with nothing but git and the cluster.
     #[test]
     fn a_crash_at_any_effect_changes_nothing() {
         let started = clock();
@@ -189,6 +190,7 @@ mod harness {
                 }
             }
         }
+        assert!(torn > 0 || tried < plans(USUAL), "no effect of several writes was torn");
         println!(
             "{tried} crashes, {torn} of them in the middle of an effect, in {scenarios} rollouts: {:?}, {:?} each",
             started.elapsed(),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A day of the week, as written in the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "each is a day by its name")]
 pub enum Weekday {
     Monday,
     Tuesday,

@@ -19,8 +19,8 @@ pub enum Crash {
 
 /// Which writes of an effect were carried out: the first one where the lowest bit is set, and so on.
 ///
-/// What is written one after another leaves the first few of them; what is written at once, or reaches the disk of a server in another order,
-/// leaves any of them.
+/// What is written one after another leaves the first few of them; what is written at once, or reaches
+/// the disk of a server in another order, leaves any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Torn(u64);
 
@@ -53,8 +53,8 @@ impl Torn {
     }
 }
 
-/// Asks of each write of an effect, in the program's order, whether it is carried out. What comes before them always is: the note of an attempt on the
-/// Cluster, the pause of etcd's controller.
+/// Asks of each write of an effect, in the program's order, whether it is carried out. What comes
+/// before them always is: the note of an attempt on the Cluster, the pause of etcd's controller.
 fn retain_writes(effect: &mut Effect, mut is_carried_out: impl FnMut() -> bool) {
     match effect {
         Effect::OrderMachines { changes } => changes.retain(|_| is_carried_out()),
